@@ -1,0 +1,197 @@
+"""The learned scheduler's network: every task is encoded once with shared weights, so it knows neither K nor an order of tasks.
+
+    task_i     = encoder(task features, profiles of its 12 variants)            (B, K, width)
+    pooled     = mean and maximum of task_i over the tasks that are there       (B, 2 * width)
+    context    = trunk(residents, vtcm, streams, device, pooled)                (B, context_width)
+    logits_i   = head(relu(task_i W + context U))                               (B, K, V * T * S)
+    wait       = linear(context)                                                (B, 1)
+    value      = critic(context)                                                (B, 1)
+
+An empty task row is all zeros (``hexenv.observation``); it is left out of the pooling, and its own logits are masked out
+because no action on it is legal. Weights trained with one K load into a network for any other.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from sb3_contrib.common.maskable.distributions import MaskableDistribution
+from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
+from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from torch import nn
+
+from hexenv.action import ACTIONS_PER_TASK
+
+TASK_KEYS = ("tasks", "profiles")
+"""Observation keys with one row a task; the axis that K sets."""
+CONTEXT_KEYS = ("residents", "vtcm", "streams", "device")
+"""Observation keys that describe the device and the streams."""
+
+_MASKED = -1e8
+"""Logit of an illegal action; finite, so that probability times log-probability is 0 and not NaN."""
+
+Observation = dict[str, torch.Tensor]
+
+
+class SchedulerNetwork(nn.Module):
+    """Logits of all actions and the value of the state, permutation-equivariant over tasks.
+
+    Args:
+        n_task: numbers that describe one task (:func:`input_sizes`).
+        n_context: numbers that describe the rest of the state.
+        width: numbers that encode a task.
+        context_width: numbers that encode the rest of the state.
+    """
+
+    def __init__(self, n_task: int, n_context: int, width: int, context_width: int) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(n_task, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.trunk = nn.Sequential(
+            nn.Linear(n_context + 2 * width, context_width),
+            nn.ReLU(),
+            nn.Linear(context_width, context_width),
+            nn.ReLU(),
+        )
+        self.from_task = nn.Linear(width, width)
+        self.from_context = nn.Linear(context_width, width, bias=False)
+        self.head = nn.Linear(width, ACTIONS_PER_TASK)
+        self.wait = nn.Linear(context_width, 1)
+        self.critic = nn.Sequential(nn.Linear(context_width, width), nn.ReLU(), nn.Linear(width, 1))
+        self._initialise()
+
+    def _initialise(self) -> None:
+        """Orthogonal weights; nearly equal logits at the start, so that exploration starts out uniform."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.orthogonal_(module.weight, math.sqrt(2))
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        for layer, gain in ((self.head, 0.01), (self.wait, 0.01), (self.critic[-1], 1.0)):
+            nn.init.orthogonal_(layer.weight, gain)
+
+    def encode(self, observation: Observation) -> tuple[torch.Tensor, torch.Tensor]:
+        """Tasks, shape (B, K, width), and context, shape (B, context_width)."""
+        rows = observation["tasks"]
+        present = (rows != 0).any(-1, keepdim=True)
+        tasks = self.encoder(torch.cat((rows, observation["profiles"]), -1)) * present
+        count = present.sum(1).clamp(min=1)
+        # encoded tasks are >= 0 (ReLU), so the zeros of empty rows never win the maximum of the others
+        pooled = (tasks.sum(1) / count, tasks.amax(1))
+        context = self.trunk(torch.cat((*(observation[key].flatten(1) for key in CONTEXT_KEYS), *pooled), -1))
+        return tasks, context
+
+    def value(self, context: torch.Tensor) -> torch.Tensor:
+        """Value of the state, shape (B, 1)."""
+        return self.critic(context)
+
+    def logits(self, tasks: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
+        """Logits of wait and of each task's actions in the order of ``hexenv.action``, shape (B, 1 + K * V * T * S)."""
+        joint = torch.relu(self.from_task(tasks) + self.from_context(context).unsqueeze(1))
+        return torch.cat((self.wait(context), self.head(joint).flatten(1)), -1)
+
+
+class TaskPolicy(MaskableMultiInputActorCriticPolicy):
+    """sb3-contrib policy around :class:`SchedulerNetwork`.
+
+    The masked log-probabilities are computed once a call, without building distribution objects; ``get_distribution``
+    still offers sb3-contrib's own, and both agree.
+
+    Args:
+        observation_space: the Dict of ``hexenv.observation``.
+        action_space: ``Discrete(1 + K * V * T * S)``.
+        lr_schedule: learning rate as a function of the remaining progress (1 to 0).
+        width: numbers that encode a task.
+        context_width: numbers that encode the rest of the state.
+        kwargs: passed on to sb3-contrib (optimizer class and arguments).
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Dict,
+        action_space: spaces.Discrete,
+        lr_schedule: Schedule,
+        *,
+        width: int = 64,
+        context_width: int = 128,
+        **kwargs: Any,
+    ) -> None:
+        self.width = width
+        self.context_width = context_width
+        super().__init__(observation_space, action_space, lr_schedule, net_arch=[], activation_fn=nn.ReLU, **kwargs)
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        assert isinstance(self.observation_space, spaces.Dict)
+        self.network = SchedulerNetwork(*input_sizes(self.observation_space), self.width, self.context_width)
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        data = super()._get_constructor_parameters()
+        for fixed in (
+            "net_arch",
+            "activation_fn",
+            "ortho_init",
+            "features_extractor_class",
+            "features_extractor_kwargs",
+        ):
+            data.pop(fixed)
+        return data | {"width": self.width, "context_width": self.context_width}
+
+    def forward(
+        self, obs: Observation, deterministic: bool = False, action_masks: np.ndarray | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Actions, shape (B,), values, shape (B, 1), and log-probabilities, shape (B,)."""
+        tasks, context = self.network.encode(obs)
+        logits = _masked(self.network.logits(tasks, context), action_masks)
+        actions = logits.argmax(-1) if deterministic else torch.multinomial(torch.softmax(logits, -1), 1).squeeze(-1)
+        return actions, self.network.value(context), _pick(torch.log_softmax(logits, -1), actions)
+
+    def evaluate_actions(
+        self, obs: Observation, actions: torch.Tensor, action_masks: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Values, shape (B, 1), log-probabilities of ``actions``, shape (B,), and entropies, shape (B,)."""
+        tasks, context = self.network.encode(obs)
+        logits = _masked(self.network.logits(tasks, context), action_masks)
+        log_probs = torch.log_softmax(logits, -1)
+        # softmax again: the exponential of log-probabilities as small as _MASKED is many times slower
+        entropy = -(torch.softmax(logits, -1) * log_probs).sum(-1)
+        return self.network.value(context), _pick(log_probs, actions), entropy
+
+    def predict_values(self, obs: PyTorchObs) -> torch.Tensor:
+        """Values, shape (B, 1)."""
+        assert isinstance(obs, dict)
+        return self.network.value(self.network.encode(obs)[1])
+
+    def get_distribution(self, obs: PyTorchObs, action_masks: np.ndarray | None = None) -> MaskableDistribution:
+        """sb3-contrib's distribution of the actions."""
+        assert isinstance(obs, dict)
+        distribution = self.action_dist.proba_distribution(self.network.logits(*self.network.encode(obs)))
+        if action_masks is not None:
+            distribution.apply_masking(action_masks)
+        return distribution
+
+
+def input_sizes(space: spaces.Dict) -> tuple[int, int]:
+    """Numbers that describe one task, and numbers that describe the rest of the state."""
+    n_task = sum(_shape(space, key)[-1] for key in TASK_KEYS)
+    return n_task, sum(math.prod(_shape(space, key)) for key in CONTEXT_KEYS)
+
+
+def _shape(space: spaces.Dict, key: str) -> tuple[int, ...]:
+    shape = space[key].shape
+    assert shape is not None
+    return shape
+
+
+def _masked(logits: torch.Tensor, masks: np.ndarray | torch.Tensor | None) -> torch.Tensor:
+    if masks is None:
+        return logits
+    legal = torch.as_tensor(masks, dtype=torch.bool, device=logits.device)
+    return logits.masked_fill(~legal.reshape(logits.shape), _MASKED)
+
+
+def _pick(log_probs: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+    return log_probs.gather(-1, actions.long().reshape(-1, 1)).squeeze(-1)

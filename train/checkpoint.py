@@ -1,0 +1,124 @@
+"""What a training run leaves behind, written so that a crash at any instant leaves the last complete state.
+
+``RUN/config.json`` holds all settings, the scenario and the versions, and never changes while the run trains;
+``RUN/checkpoint.zip`` (the layout of Stable-Baselines3) holds policy, optimizer and counters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agents.learned import CHECKPOINT, build_network, read_weights
+from hexenv import __version__
+from hexenv.errors import ConfigError
+from train.config import TrainConfig
+from train.ppo import TimedPPO
+
+CONFIG = "config.json"
+_PACKAGES = ("torch", "stable-baselines3", "sb3-contrib", "gymnasium", "numpy", "numba")
+_COUNTERS = ("num_timesteps", "_n_updates", "lane_episodes")
+"""Attributes of the model that a resumed run takes over, as they are named in the checkpoint's ``data``."""
+
+
+def create_run(run: Path, config: TrainConfig) -> None:
+    """Make the folder of a new run and write its ``config.json``.
+
+    Raises:
+        ConfigError: the folder cannot be written, or already holds a run.
+    """
+    if (run / CONFIG).exists():
+        raise ConfigError(f"{run} already holds a run: go on with --resume {run}, or choose another --out")
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        write_config(run, config)
+    except OSError as error:
+        raise ConfigError(f"output folder {run} cannot be written: {error.strerror}") from error
+
+
+def write_config(run: Path, config: TrainConfig) -> None:
+    """Write ``config.json`` atomically."""
+    versions = {"hexenv": __version__, "python": platform.python_version()}
+    versions |= {package: importlib.metadata.version(package) for package in _PACKAGES}
+    with _replacing(run / CONFIG) as temporary:
+        temporary.write_text(json.dumps({"train": dataclasses.asdict(config), "versions": versions}, indent=2) + "\n")
+
+
+def read_config(run: Path) -> TrainConfig:
+    """Settings of the run in folder ``run``.
+
+    Raises:
+        ConfigError: there is no run, or its ``config.json`` is broken.
+    """
+    path = run / CONFIG
+    try:
+        values = json.loads(path.read_text())["train"]
+    except OSError as error:
+        raise ConfigError(f"no training run in {run}: {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{path} is not the config of a training run: {error!r}") from error
+    return TrainConfig.from_dict(values, str(path))
+
+
+def save(model: TimedPPO, run: Path) -> None:
+    """Replace the run's checkpoint by the present state of ``model``.
+
+    Raises:
+        ConfigError: the folder cannot be written (any more).
+    """
+    try:
+        with _replacing(run / CHECKPOINT) as temporary:
+            model.save(temporary)
+    except OSError as error:
+        raise ConfigError(f"checkpoint {run / CHECKPOINT} cannot be written: {error.strerror}") from error
+
+
+def read_counters(run: Path) -> dict[str, Any]:
+    """Counters of the run's checkpoint: decisions trained for, gradient passes, episodes a lane.
+
+    Raises:
+        ConfigError: the checkpoint is missing or broken.
+    """
+    path = run / CHECKPOINT
+    try:
+        with zipfile.ZipFile(path) as archive:
+            data = json.loads(archive.read("data"))
+        return {name: data[name] for name in _COUNTERS}
+    except FileNotFoundError:
+        raise ConfigError(f"no checkpoint at {path}: the run was stopped before its first save") from None
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise ConfigError(f"{path} is not a readable checkpoint: {error!r}") from error
+
+
+def restore(model: TimedPPO, run: Path) -> None:
+    """Put the checkpoint's policy, optimizer and counters into a model that was built from the run's config.
+
+    Raises:
+        ConfigError: the checkpoint is missing or broken, or is of other spaces (another K excepted).
+    """
+    path = run / CHECKPOINT
+    for name, value in read_counters(run).items():
+        setattr(model, name, value)
+    build_network(read_weights(path), model.policy.observation_space, path)  # explains a misfit
+    model.set_parameters(path, device=model.device)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A temporary file beside ``path`` that takes its place when the block ends well, and is removed when it fails."""
+    temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,194 @@
+"""The training loop: builds environment and learner from a config, trains with a progress bar, saves, and stops cleanly."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
+from stable_baselines3.common.utils import LinearSchedule, set_random_seed
+from stable_baselines3.common.vec_env import VecEnv
+
+from agents.network import TaskPolicy
+from hexenv.engine.layout import NO_DEADLINE, Tables
+from hexenv.errors import ConfigError
+from hexenv.workload import build
+from train.checkpoint import read_counters, restore, save
+from train.config import TrainConfig
+from train.ppo import TimedPPO
+from train.vec_env import SimulatorVecEnv
+
+_LOG_INTERVAL_S = 15.0
+
+
+class Trainer:
+    """A run in memory: the compiled scenario, its lanes and the learner.
+
+    Args:
+        config: the run's settings.
+        resume: folder of the run whose checkpoint is continued; None starts from scratch.
+
+    Raises:
+        ConfigError: unknown scenario or device, more lanes than training seeds, or a checkpoint that does not fit.
+    """
+
+    def __init__(self, config: TrainConfig, resume: Path | None = None) -> None:
+        self.config = config
+        self.tables = build(config.scenario, config.device, **config.overrides())
+        episodes = None if resume is None else np.array(read_counters(resume)["lane_episodes"], dtype=np.int64)
+        self.env = SimulatorVecEnv(self.tables, config.lanes, first_seed(config, self.tables), episodes)
+        torch.set_num_threads(config.torch_threads)
+        set_random_seed(config.seed)
+        self.model = build_model(config, self.tables, self.env)
+        if resume is not None:
+            restore(self.model, resume)
+            set_random_seed(config.seed + self.model.num_timesteps)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has trained for all its steps."""
+        return self.model.num_timesteps >= self.config.steps
+
+    def learn(self, run: Path, console: Console) -> bool:
+        """Train until the run is finished or a signal (Ctrl-C, SIGTERM) asks to stop; leaves a checkpoint either way.
+
+        Returns:
+            Whether the run is finished.
+        """
+        self.model.set_logger(Logger(None, [TensorBoardOutputFormat(str(run / "tensorboard"))]))
+        progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            TextColumn("{task.completed:,.0f} of {task.total:,.0f} steps"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(speed_estimate_period=60.0),
+            TextColumn("{task.fields[speed]:,.0f} steps/s  return {task.fields[mean_return]}"),
+            console=console,
+        )
+        with _stop_signals() as stop, progress:
+            watch = _Watch(lambda: self.save(run), self.config, progress, stop)
+            self.model.learn(self.config.steps - self.model.num_timesteps, watch, reset_num_timesteps=False)
+        self.save(run)
+        self.model.logger.close()
+        return self.finished
+
+    def save(self, run: Path) -> None:
+        """Write the run's checkpoint; ConfigError if that is impossible."""
+        self.model.lane_episodes = self.env.episodes.tolist()
+        save(self.model, run)
+
+
+def first_seed(config: TrainConfig, tables: Tables) -> int:
+    """Seed of lane 0: runs with different ``config.seed`` share no episode, and no run leaves the split's seeds.
+
+    Raises:
+        ConfigError: the split has too few seeds.
+    """
+    first, count = tables.seeds
+    if (config.seed + 1) * config.lanes > count:
+        raise ConfigError(
+            f"seed {config.seed} with {config.lanes} lanes needs {(config.seed + 1) * config.lanes} training seeds, "
+            f"scenario {tables.scenario} has {count}"
+        )
+    return first + config.seed * config.lanes
+
+
+def discount_tau_us(config: TrainConfig, tables: Tables) -> float:
+    """Time constant of the discount in us: so many longest deadlines; the horizon's length if nothing has a deadline."""
+    deadlines = tables.streams["deadline_ns"]
+    deadlines = deadlines[deadlines < NO_DEADLINE]
+    longest_ns = deadlines.max() if len(deadlines) else tables.config["horizon_ns"][0]
+    return config.discount_deadlines * float(longest_ns) / 1e3
+
+
+def build_model(config: TrainConfig, tables: Tables, env: VecEnv) -> TimedPPO:
+    """A new learner for ``env`` with the settings of ``config``."""
+    return TimedPPO(
+        TaskPolicy,
+        env,
+        learning_rate=LinearSchedule(config.learning_rate, 0.0, 1.0),
+        n_steps=config.rollout,
+        batch_size=config.minibatch,
+        n_epochs=config.epochs,
+        clip_range=config.clip,
+        ent_coef=config.entropy,
+        vf_coef=config.value_weight,
+        max_grad_norm=config.max_grad_norm,
+        reward_scale=config.reward_scale,
+        rollout_buffer_kwargs={"tau_us": discount_tau_us(config, tables), "trace_tau_us": config.trace_us},
+        policy_kwargs={"width": config.width, "context_width": config.context_width},
+        device="cpu",
+    )
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """Signals received inside the block; the first only asks to stop, a second one acts as usual."""
+    received: list[int] = []
+    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask_to_stop(number: int, frame: FrameType | None) -> None:
+        del frame
+        received.append(number)
+        for other, handler in usual.items():
+            signal.signal(other, handler)
+
+    for number in usual:
+        signal.signal(number, ask_to_stop)
+    try:
+        yield received
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+
+
+class _Watch(BaseCallback):
+    """Moves the progress bar, saves from time to time, and ends the training when a signal came."""
+
+    def __init__(self, save: Callable[[], None], config: TrainConfig, progress: Progress, stop: list[int]) -> None:
+        super().__init__()
+        self._save = save
+        self._interval_s = config.checkpoint_s
+        self._total = config.steps
+        self._progress = progress
+        self._stop = stop
+
+    def _on_training_start(self) -> None:
+        self._started = self._saved = self._printed = time.monotonic()
+        self._first = self.model.num_timesteps
+        self._bar = self._progress.add_task("", total=self._total, completed=self._first, speed=0.0, mean_return="-")
+
+    def _on_rollout_start(self) -> None:
+        # between an update and the next rollout, counters and weights belong together
+        self._updated_at = self.model.num_timesteps
+        if time.monotonic() - self._saved >= self._interval_s:
+            self._save()
+            self._saved = time.monotonic()
+
+    def _on_step(self) -> bool:
+        if self._stop:
+            self.model.num_timesteps = self._updated_at  # the rollout at hand is thrown away
+            return False
+        steps = self.model.num_timesteps
+        episodes = self.model.ep_info_buffer or ()
+        mean_return = f"{np.mean([episode['r'] for episode in episodes]):.1f}" if episodes else "-"
+        speed = (steps - self._first) / max(time.monotonic() - self._started, 1e-9)
+        self._progress.update(self._bar, completed=min(steps, self._total), speed=speed, mean_return=mean_return)
+        self._print_for_logs(f"{steps:,} of {self._total:,} steps, {speed:,.0f} steps/s, return {mean_return}")
+        return True
+
+    def _print_for_logs(self, line: str) -> None:
+        """A line now and then where no bar can move (output to a file)."""
+        if not self._progress.console.is_terminal and time.monotonic() - self._printed >= _LOG_INTERVAL_S:
+            self._progress.console.print(line)
+            self._printed = time.monotonic()

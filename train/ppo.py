@@ -1,0 +1,111 @@
+"""MaskablePPO that collects rollouts in simulated time: discounts by elapsed time, a fixed reward scale, exact truncation."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from sb3_contrib import MaskablePPO
+from sb3_contrib.common.maskable.utils import get_action_masks
+from stable_baselines3.common.buffers import RolloutBuffer
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.utils import obs_as_tensor
+from stable_baselines3.common.vec_env import VecEnv
+
+from train.discount import TimedRolloutBuffer
+
+
+class TimedPPO(MaskablePPO):
+    """MaskablePPO for an environment whose infos say how much simulated time a step took (``elapsed_us``).
+
+    Args:
+        args: those of MaskablePPO.
+        reward_scale: factor on every reward before it reaches the learner. Fixed, so that a policy and its returns never
+            depend on running statistics. Episode statistics stay unscaled.
+        kwargs: those of MaskablePPO; ``rollout_buffer_kwargs`` holds the time constants of :class:`TimedRolloutBuffer`.
+    """
+
+    rollout_buffer: TimedRolloutBuffer  # type: ignore[assignment]
+    lane_episodes: list[int]
+    """Number of each lane's next episode when the model was saved."""
+    seconds: dict[str, float]
+    """Wall time so far in s: ``env``, ``policy`` (forward passes of rollouts) and ``learner`` (updates)."""
+
+    def __init__(self, *args: Any, reward_scale: float = 1.0, **kwargs: Any) -> None:
+        self.reward_scale = reward_scale
+        self.lane_episodes = []
+        self.seconds = {"env": 0.0, "policy": 0.0, "learner": 0.0}
+        super().__init__(*args, rollout_buffer_class=TimedRolloutBuffer, **kwargs)
+
+    def collect_rollouts(
+        self,
+        env: VecEnv,
+        callback: BaseCallback,
+        rollout_buffer: RolloutBuffer,
+        n_rollout_steps: int,
+        use_masking: bool = True,
+    ) -> bool:
+        """Fill the buffer with ``n_rollout_steps`` steps of all lanes; False if the callback stopped it early."""
+        assert isinstance(rollout_buffer, TimedRolloutBuffer)
+        assert self._last_obs is not None
+        assert use_masking
+        self.policy.set_training_mode(False)
+        rollout_buffer.reset()
+        callback.on_rollout_start()
+        for _ in range(n_rollout_steps):
+            masks = get_action_masks(env)
+            start = time.perf_counter()
+            with torch.no_grad():
+                actions, values, log_probs = self.policy(obs_as_tensor(self._last_obs, self.device), action_masks=masks)
+            acted = time.perf_counter()
+            new_obs, rewards, dones, infos = env.step(actions.cpu().numpy())
+            self.seconds["policy"] += acted - start
+            self.seconds["env"] += time.perf_counter() - acted
+
+            self.num_timesteps += env.num_envs
+            callback.update_locals(locals())
+            if not callback.on_step():
+                return False
+            self._update_info_buffer(infos, dones)
+            elapsed_us = np.array([info["elapsed_us"] for info in infos])
+            rewards = rewards * np.float32(self.reward_scale) + self._cut_off_values(infos, elapsed_us)
+            rollout_buffer.add(
+                self._last_obs,
+                actions.cpu().numpy(),
+                rewards,
+                self._last_episode_starts,
+                values,
+                log_probs,
+                action_masks=masks,
+                elapsed_us=elapsed_us,
+            )
+            self._last_obs = new_obs  # type: ignore[assignment]
+            self._last_episode_starts = dones
+
+        with torch.no_grad():
+            last_values = self.policy.predict_values(obs_as_tensor(new_obs, self.device))
+        rollout_buffer.compute_returns_and_advantage(last_values=last_values, dones=dones)
+        callback.on_rollout_end()
+        return True
+
+    def train(self) -> None:
+        """Update the policy from the rollout, and log where the time goes."""
+        start = time.perf_counter()
+        super().train()
+        self.seconds["learner"] += time.perf_counter() - start
+        for part, seconds in self.seconds.items():
+            self.logger.record(f"time/{part}_share", seconds / sum(self.seconds.values()))
+
+    def _cut_off_values(self, infos: list[dict[str, Any]], elapsed_us: np.ndarray) -> np.ndarray:
+        """Discounted value of the state at which a lane was cut off, 0 for all other lanes; float32 of shape (n_envs,)."""
+        cut_off = [lane for lane, info in enumerate(infos) if info.get("TimeLimit.truncated", False)]
+        bonus = np.zeros(len(infos), dtype=np.float32)
+        if cut_off:
+            finals = [infos[lane]["terminal_observation"] for lane in cut_off]
+            batch = {key: np.stack([final[key] for final in finals]) for key in finals[0]}
+            with torch.no_grad():
+                values = self.policy.predict_values(obs_as_tensor(batch, self.device))
+            bonus[cut_off] = values.cpu().numpy()[:, 0] * self.rollout_buffer.discount(elapsed_us[cut_off])
+        return bonus
