@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -199,7 +200,7 @@ STREAM = np.dtype(
 SETTING = np.dtype(
     [
         ("load", np.float64),  # multiplies the arrival rate of scaling streams
-        ("active", np.bool_, (MAX_STREAMS,)),  # the mix: which streams take part
+        ("active", np.uint8, (MAX_STREAMS,)),  # the mix: which streams take part
     ],
     align=True,
 )
@@ -238,6 +239,7 @@ JOB = np.dtype(
         ("dropped", np.bool_),  # late and firm; waits for its resident stage to run out
         ("started", np.bool_),  # its batch has been dispatched
         ("missed", np.bool_),  # soft and late at least once
+        ("locked", np.bool_),  # holds the HMX lock of its batch (concurrent)
         ("stream", np.int32),
         ("template", np.int32),
         ("resident", np.int32),  # stages of it in slots
@@ -268,9 +270,13 @@ SLOT = np.dtype(
         ("contexts_next", np.int32),  # from the tile boundary `switch_left` on
         ("trace_row", np.int32),
         ("switch_left", np.float64),  # remaining tiles at that boundary, -1 = no change due
-        ("left", np.float64),  # remaining: ns (LAUNCH, DRAIN), 1..0 (PROLOGUE), tiles (BODY)
+        ("left", np.float64),  # remaining: ns (LAUNCH, DRAIN) or tiles (PROLOGUE, BODY)
         ("noise", np.float64),  # actual / predicted duration; schedulers never see it
-        ("rate", np.float64),  # of `left`, per ns, valid until the next event
+        ("rate", np.float64),  # tiles per ns (PROLOGUE, BODY), valid until the next event
+        ("rising", np.bool_),  # takes part in the filling of rates
+        ("limit", np.float64),  # own limit, tiles per ns
+        ("ddr_tile_ns", np.float64),  # actual DDR time of a tile
+        ("hmx_tile_ns", np.float64),  # actual HMX time of a tile
         ("slowdown", np.float64),  # HVX time factor by interference
         ("vtcm_offset", np.int64),
         ("vtcm_bytes", np.int64),
@@ -287,7 +293,6 @@ LANE = np.dtype(
         ("setting", np.int32),
         ("n_visible", np.int32),
         ("over", np.bool_),  # terminated or truncated
-        ("stalled", np.bool_),  # wait was chosen at this instant: no second decision here
         ("n_trace", np.int64),
         ("decisions", np.int64),
         ("credit_ns", np.int64),  # net of forfeits
@@ -297,6 +302,7 @@ LANE = np.dtype(
         ("busy_hmx_ns", np.float64),
         ("visible_job", np.int32, (MAX_VISIBLE,)),
         ("visible_stage", np.int32, (MAX_VISIBLE,)),
+        ("visible_head", np.uint8, (MAX_VISIBLE,)),
         ("next_arrival_ns", np.int64, (MAX_STREAMS,)),
         ("next_index", np.int64, (MAX_STREAMS,)),
         ("last_arrival_ns", np.int64, (MAX_STREAMS,)),
@@ -395,6 +401,20 @@ VIEW = np.dtype(
 )
 
 
+class TableArrays(NamedTuple):
+    """The arrays of :class:`Tables` as the kernels take them."""
+
+    config: np.ndarray
+    variants: np.ndarray
+    ops: np.ndarray
+    stages: np.ndarray
+    templates: np.ndarray
+    streams: np.ndarray
+    settings: np.ndarray
+    links: np.ndarray
+    trace_ns: np.ndarray
+
+
 @dataclass(frozen=True)
 class Tables:
     """A scenario on a device, compiled to flat arrays (``hexenv.workload.compiler`` builds it)."""
@@ -418,6 +438,11 @@ class Tables:
     family_names: tuple[str, ...]
     stage_names: tuple[str, ...]  # one a row of `stages`
     seeds: tuple[int, int]  # first seed and number of seeds of this split
+
+    @property
+    def arrays(self) -> TableArrays:
+        """What the kernels take."""
+        return TableArrays(*(getattr(self, name) for name in TableArrays._fields))
 
     @property
     def visible(self) -> int:

@@ -1,0 +1,186 @@
+"""A batch of lanes over one scenario: the only way in for the environments, the schedulers' evaluation and search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+
+from hexenv.engine import clock
+from hexenv.engine.dispatch import fill_mask
+from hexenv.engine.jit import njit
+from hexenv.engine.layout import LANE, N_SHARES, N_TILES, N_VERSIONS, TRACE, VIEW, Tables
+from hexenv.engine.trace import TraceLevel
+from hexenv.engine.view import fill_view
+
+_FIRST_TRACE_ROWS = 4096
+
+
+class IllegalAction(ValueError):
+    """An action that the mask forbids. Nothing has moved."""
+
+
+@njit
+def _reset_lanes(
+    tables: Any, lanes: Any, traces: Any, views: Any, masks: Any, where: Any, keys: Any, settings: Any
+) -> None:
+    for i in range(lanes.shape[0]):
+        if where[i]:
+            clock.reset(tables, lanes[i], traces[i], keys[i], settings[i])
+            fill_view(tables, lanes[i], views[i])
+            fill_mask(tables, lanes[i], masks[i])
+
+
+@njit
+def _step_lanes(
+    tables: Any, lanes: Any, traces: Any, views: Any, masks: Any, where: Any, actions: Any, rewards: Any
+) -> None:
+    for i in range(lanes.shape[0]):
+        if where[i]:
+            rewards[i] = clock.step(tables, lanes[i], traces[i], actions[i])
+            fill_view(tables, lanes[i], views[i])
+            fill_mask(tables, lanes[i], masks[i])
+
+
+@njit
+def _first_illegal(masks: Any, where: Any, actions: Any) -> int:
+    """Index of the first lane of ``where`` whose action its mask forbids, or -1."""
+    for i in range(actions.shape[0]):
+        if where[i] and (actions[i] < 0 or actions[i] >= masks.shape[1] or not masks[i, actions[i]]):
+            return i
+    return -1
+
+
+class Simulator:
+    """``batch`` independent lanes of one compiled scenario.
+
+    After ``reset`` and ``step``, ``views[i]`` and ``masks[i]`` describe the decision at hand in lane ``i``, and
+    ``rewards``, ``elapsed_ns``, ``terminated`` and ``truncated`` what the last step did. The arrays are the simulator's
+    own and change with the next call: copy what must last. Lane ``i`` depends on nothing but its key, its setting and
+    its actions, so results are the same for any batch size and number of threads.
+
+    Args:
+        tables: the compiled scenario.
+        batch: number of lanes, at least 1.
+        threads: lanes are stepped in this many contiguous parts at once.
+        trace: what to record; ``trace(i)`` returns it.
+    """
+
+    def __init__(
+        self, tables: Tables, batch: int = 1, *, threads: int = 1, trace: TraceLevel = TraceLevel.NONE
+    ) -> None:
+        self.tables = tables
+        self.batch = batch
+        self.lanes = np.zeros(batch, LANE)
+        self.views = np.zeros(batch, VIEW)
+        self.masks = np.zeros((batch, tables.n_actions), np.bool_)
+        self.rewards = np.zeros(batch)
+        self.elapsed_ns = np.zeros(batch, np.int64)
+        self.terminated = np.zeros(batch, np.bool_)
+        self.truncated = np.zeros(batch, np.bool_)
+        self._arrays = tables.arrays
+        self._everywhere = np.ones(batch, np.bool_)
+        self._any_setting = np.full(batch, -1, np.int64)
+        self._level = trace
+        self._traces = np.zeros((batch, _FIRST_TRACE_ROWS if trace else 1), TRACE)
+        self._traces["contexts"][:, 0] = trace
+        self._parts = [slice(p * batch // threads, (p + 1) * batch // threads) for p in range(min(threads, batch))]
+        self._pool = ThreadPoolExecutor(len(self._parts)) if len(self._parts) > 1 else None
+
+    def reset(
+        self, keys: np.ndarray, where: np.ndarray | None = None, settings: np.ndarray | None = None
+    ) -> None:
+        """Start episodes in the lanes of ``where`` (bool, (batch,); all by default) and run to their first decision.
+
+        Args:
+            keys: uint64, (batch,): the episodes' random keys (see ``episode_key``).
+            where: lanes to reset.
+            settings: int, (batch,): rows of ``tables.settings``; -1, the default, draws one from the key.
+
+        Raises:
+            IndexError: a setting out of range.
+        """
+        where = self._everywhere if where is None else where
+        settings = self._any_setting if settings is None else np.asarray(settings, np.int64)
+        if (settings >= len(self.tables.settings)).any() or (settings < -1).any():
+            raise IndexError(f"settings must be -1 or a row of the {len(self.tables.settings)} settings")
+        self.rewards[where] = 0.0
+        self._each_part(_reset_lanes, where, np.asarray(keys, np.uint64), settings)
+        self._after(where)
+
+    def step(self, actions: np.ndarray, where: np.ndarray | None = None) -> None:
+        """Carry out one action (int64, (batch,)) in each lane of ``where`` (all by default).
+
+        Raises:
+            IllegalAction: an action its lane's mask forbids (a lane that is over takes none but wait); no lane has moved.
+        """
+        where = self._everywhere if where is None else where
+        actions = np.asarray(actions, np.int64)
+        lane = _first_illegal(self.masks, where, actions)
+        if lane >= 0:
+            raise IllegalAction(self._explain(lane, int(actions[lane])))
+        if (self.lanes["over"] & where).any():
+            raise IllegalAction(f"lane {int(np.argmax(self.lanes['over'] & where))}: the episode is over; reset it first")
+        self._each_part(_step_lanes, where, actions, self.rewards)
+        self._after(where)
+
+    def fork(self, source: int, target: int, reseed: int | None = None) -> None:
+        """Copy lane ``source`` over lane ``target``, exactly; with ``reseed``, resample its future.
+
+        A reseeded fork draws new arrivals and new noise for everything not finished, so it knows no more of the future
+        than a scheduler does. The trace is copied too.
+        """
+        for array in (self.lanes, self.views, self.masks, self.rewards, self.elapsed_ns, self._traces):
+            array[target] = array[source]
+        self.terminated[target] = self.terminated[source]
+        self.truncated[target] = self.truncated[source]
+        if reseed is not None:
+            key = np.uint64(reseed % (1 << 64))
+            clock.reseed(self._arrays, self.lanes[target : target + 1], key)
+
+    def trace(self, lane: int) -> np.ndarray:
+        """TRACE records of lane ``lane``'s present episode, in order of entry (non-decreasing ``t_ns``)."""
+        return self._traces[lane, 1 : 1 + int(self.lanes["n_trace"][lane])].copy()
+
+    def _each_part(self, kernel: Callable[..., None], where: np.ndarray, *per_lane: np.ndarray) -> None:
+        arrays = (self.lanes, self._traces, self.views, self.masks, where, *per_lane)
+        if self._pool is None:
+            kernel(self._arrays, *arrays)
+            return
+        jobs = [self._pool.submit(kernel, self._arrays, *(a[part] for a in arrays)) for part in self._parts]
+        wait(jobs)
+        for job in jobs:
+            job.result()
+
+    def _after(self, where: np.ndarray) -> None:
+        lanes = self.lanes
+        np.subtract(lanes["now_ns"], lanes["step_ns"], out=self.elapsed_ns, where=where)
+        horizon = self.tables.config["horizon_ns"][0]
+        np.logical_and(lanes["over"], lanes["now_ns"] >= horizon, out=self.truncated)
+        np.logical_and(lanes["over"], lanes["now_ns"] < horizon, out=self.terminated)
+        if self._level:
+            self._grow_traces()
+
+    def _grow_traces(self) -> None:
+        used, rows = int(self.lanes["n_trace"].max()), self._traces.shape[1]
+        if used >= rows:
+            raise RuntimeError(f"{used} trace records in one step overflowed {rows} rows")
+        if used > rows // 2:
+            more = np.zeros((self.batch, rows), TRACE)
+            self._traces = np.concatenate([self._traces, more], axis=1)
+
+    def _explain(self, lane: int, action: int) -> str:
+        legal = np.flatnonzero(self.masks[lane])
+        text = f"lane {lane}: action {action} is illegal"
+        if 0 < action < self.tables.n_actions:
+            rest, share = divmod(action - 1, N_SHARES)
+            rest, tile = divmod(rest, N_TILES)
+            task, version = divmod(rest, N_VERSIONS)
+            name = ("HVX", "HMX", "HYBRID")[version]
+            shown = int(self.views["n_tasks"][lane])
+            text += f" (task {task} of {shown} visible, version {name}, tile class {tile}, share class {share})"
+        else:
+            text += f" (actions are 0 to {self.tables.n_actions - 1}, 0 = wait)"
+        return f"{text}; {legal.size} actions are legal, for example {legal[:8].tolist()}. The state is unchanged."
