@@ -1,0 +1,419 @@
+"""The compiled pieces that the rules share: order of tasks, predicted times of one or two stages, choice of a partner.
+
+A prediction uses only what a scheduler knows, the profiles of the variants and the view. It is a closed form that a
+real scheduler would use, not the engine's law of motion. All kernels are in this one file, since numba's cache follows
+changes of a callee only inside its file. Records are those of ``hexenv.engine.layout``; times are float ns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hexenv.engine.jit import njit
+from hexenv.engine.layout import (
+    MAX_SLOTS,
+    MAX_VISIBLE,
+    N_SHARES,
+    N_TILES,
+    N_VARIANTS,
+    NO_DEADLINE,
+    Mode,
+    Phase,
+    Split,
+    Tables,
+)
+
+_FREE, _PENDING = int(Phase.FREE), int(Phase.PENDING)
+_SERIAL, _CONCURRENT = int(Mode.SERIAL), int(Mode.CONCURRENT)
+_FUSED_SERIAL, _FUSED = int(Mode.FUSED_SERIAL), int(Mode.FUSED)
+_STATIC = int(Split.STATIC)
+_NEVER = int(NO_DEADLINE)
+_MAX_KNOWN = MAX_VISIBLE + MAX_SLOTS
+_NO_GAIN = 1.001
+"""A pair must gain more than the rounding of times to ns."""
+
+FIFO = 0
+"""Order of tasks: oldest job first."""
+EDF = 1
+"""Order of tasks: earliest deadline first, best effort last."""
+
+
+class Costs(NamedTuple):
+    """What the rules read of the scenario's tables."""
+
+    config: Any  # CONFIG record
+    ops: np.ndarray  # OP
+    variants: np.ndarray  # VARIANT
+
+
+class Placed(NamedTuple):
+    """A stage on the device, or one that may be put there, as the predictions see it."""
+
+    row: int  # of the variant table
+    part: float  # of it that is left, 0 to 1
+    latency: float  # ns of dispatch before it starts
+    due: float  # deadline from now, ns; inf = best effort
+    work: float  # what it still takes by itself, ns: the queue of a deadline shrinks by it
+
+
+class Known(NamedTuple):
+    """The deadlines a gate protects."""
+
+    n: int
+    rows: np.ndarray  # (MAX_VISIBLE + MAX_SLOTS, 2): deadline from now and spare time before it, ns
+    margin: float  # ns of spare time that must stay
+
+
+def costs_of(tables: Tables) -> Costs:
+    """Pick the arrays the rules need."""
+    return Costs(tables.config[0], tables.ops, tables.variants)
+
+
+# ---- actions and order of tasks ------------------------------------------------------------------------------------
+
+
+@njit
+def action_of(task: int, variant: int, share: int) -> int:
+    """Index of a pick; ``variant`` is ``version * 4 + tile class``."""
+    return 1 + (task * N_VARIANTS + variant) * N_SHARES + share
+
+
+@njit
+def resident_slot(view: Any) -> int:
+    """First slot that holds a stage (pending or running), -1 if the device is empty."""
+    for slot in range(MAX_SLOTS):
+        if view.residents[slot].phase != _FREE:
+            return slot
+    return -1
+
+
+@njit
+def _before(a: Any, b: Any, order: int) -> bool:
+    if order == EDF and a.deadline_ns != b.deadline_ns:
+        return a.deadline_ns < b.deadline_ns
+    if a.arrival_ns != b.arrival_ns:
+        return a.arrival_ns < b.arrival_ns
+    return a.job == b.job and a.stage < b.stage
+
+
+@njit
+def first_task(view: Any, mask: np.ndarray, order: int, not_job: int) -> int:
+    """The legal task that comes first in ``order`` and is not of job slot ``not_job``; -1 if there is none."""
+    best = -1
+    for task in range(view.n_tasks):
+        legal = mask[action_of(task, 0, 0) : action_of(task + 1, 0, 0)].any()
+        allowed = legal and view.tasks[task].job != not_job
+        if allowed and (best < 0 or _before(view.tasks[task], view.tasks[best], order)):
+            best = task
+    return best
+
+
+# ---- predicted times -----------------------------------------------------------------------------------------------
+
+
+@njit
+def _variant_row(costs: Costs, op: int, variant: int) -> int:
+    return costs.ops[op].variant[variant // N_TILES, variant % N_TILES]
+
+
+@njit
+def own_contexts(costs: Costs, other: int, row: int, share: int) -> int:
+    """HVX contexts variant ``row`` gets beside variant ``other`` (-1 = nobody); -1 if ``share`` is not offered."""
+    config = costs.config
+    if config.mode == _CONCURRENT and (config.context_split == _STATIC or other >= 0):
+        contexts = max(1, config.contexts // 2)
+    elif other < 0 or config.mode != _FUSED or not costs.variants[other].uses_hvx:
+        contexts = config.contexts if costs.variants[row].uses_hvx or other < 0 else 0
+    elif costs.variants[row].uses_hvx:
+        return config.share[share]
+    else:
+        contexts = 0
+    return contexts if share == 0 else -1
+
+
+@njit
+def _dispatch_ns(costs: Costs) -> float:
+    entry = costs.config.entry_ns if costs.config.mode >= _FUSED_SERIAL else costs.config.op_ns
+    return float(entry + costs.config.decision_ns)
+
+
+@njit
+def _due(view: Any, deadline_ns: int) -> float:
+    return float(deadline_ns - view.now_ns) if deadline_ns < _NEVER else np.inf
+
+
+@njit
+def fresh(view: Any, costs: Costs, task: int, row: int) -> Placed:
+    """Describe a visible task as it would start now in variant ``row``; its work is that of its fastest variant."""
+    latency = _dispatch_ns(costs)
+    work = latency + costs.ops[view.tasks[task].op].ref_ns
+    return Placed(row, 1.0, latency, _due(view, view.tasks[task].deadline_ns), work)
+
+
+@njit
+def placed(view: Any, costs: Costs, slot: int) -> Placed:
+    """Describe the stage in ``slot``; its work is the rest of the variant it runs in, alone on all contexts."""
+    resident = view.residents[slot]
+    times = costs.variants[resident.variant].alone_ns
+    if resident.phase == _PENDING:
+        part, latency = 1.0, _dispatch_ns(costs)
+    else:
+        part, latency = min(1.0, resident.left_ns / times[resident.contexts]), 0.0
+    work = latency + part * times[costs.config.contexts]
+    return Placed(resident.variant, part, latency, _due(view, resident.deadline_ns), work)
+
+
+@njit
+def corun_ns(costs: Costs, a: Placed, b: Placed, b_contexts: int) -> tuple[float, float]:
+    """Predicted ends of ``a`` and ``b`` when they run together from now on and ``b`` gets ``b_contexts`` contexts.
+
+    Each needs at least its own time on its contexts. While both run, the sum of their DDR times and the sum of their
+    HMX times bound the overlap. What is then left of the longer one runs alone on all contexts. Mode ``fused_serial``
+    only saves the second dispatch.
+    """
+    config = costs.config
+    va, vb = costs.variants[a.row], costs.variants[b.row]
+    if config.mode == _FUSED_SERIAL:
+        a_end = a.latency + a.part * va.alone_ns[config.contexts]
+        return a_end, a_end + b.part * vb.alone_ns[config.contexts]
+    a_own = a.latency + a.part * va.alone_ns[config.contexts - b_contexts]
+    b_own = b.latency + b.part * vb.alone_ns[b_contexts]
+    overlap = min(a_own, b_own)
+    if overlap <= 0.0:
+        return a_own, b_own
+    a_done, b_done = a.part * overlap / a_own, b.part * overlap / b_own
+    ddr = a_done * (va.ddr_ns + va.prologue_ddr_ns) + b_done * (vb.ddr_ns + vb.prologue_ddr_ns)
+    both = max(overlap, ddr / (config.eta_shared * config.ddr_free), a_done * va.hmx_ns + b_done * vb.hmx_ns)
+    a_rest = (a.part - a_done) * va.alone_ns[config.contexts]
+    b_rest = (b.part - b_done) * vb.alone_ns[config.contexts]
+    return both + a_rest, both + b_rest
+
+
+@njit
+def fastest_pick(view: Any, mask: np.ndarray, costs: Costs, task: int) -> int:
+    """Legal pick of ``task`` that runs fastest by itself on the contexts it would get."""
+    best_ns, best = np.inf, 0
+    slot = resident_slot(view)
+    other = view.residents[slot].variant if slot >= 0 else -1
+    for variant in range(N_VARIANTS):
+        for share in range(N_SHARES):
+            action = action_of(task, variant, share)
+            if mask[action]:
+                row = _variant_row(costs, view.tasks[task].op, variant)
+                own_ns = float(costs.variants[row].alone_ns[own_contexts(costs, other, row, share)])
+                if own_ns < best_ns:
+                    best_ns, best = own_ns, action
+    return best
+
+
+# ---- known deadlines -----------------------------------------------------------------------------------------------
+
+
+@njit
+def _add_job(jobs: np.ndarray, n: int, job: int, due: float, rest: float) -> int:
+    for i in range(n):
+        if jobs[i, 0] == job:
+            jobs[i, 2] = max(jobs[i, 2], rest)
+            return n
+    jobs[n, 0], jobs[n, 1], jobs[n, 2] = job, due, rest
+    return n + 1
+
+
+@njit
+def known_deadlines(view: Any, margin: float) -> Known:
+    """Collect the deadlines that can still be met.
+
+    Spare time is what is left before the deadline when the device serves the rest of that job and of every job with an
+    earlier or equal deadline, one stage at a time (T_queue + T_rest of the chain rule).
+    """
+    jobs = np.empty((_MAX_KNOWN, 3))
+    n = 0
+    for k in range(view.n_tasks):
+        task = view.tasks[k]
+        if task.deadline_ns < _NEVER and task.slack_ns >= 0:
+            rest = float(max(task.critical_ns, task.job_ref_ns - task.earned_ns))
+            n = _add_job(jobs, n, task.job, _due(view, task.deadline_ns), rest)
+    for k in range(MAX_SLOTS):
+        resident = view.residents[k]
+        busy = resident.phase != _FREE and not resident.dropped
+        if busy and resident.deadline_ns < _NEVER and resident.slack_ns >= 0:
+            due = _due(view, resident.deadline_ns)
+            n = _add_job(jobs, n, resident.job, due, due - resident.slack_ns)
+    rows = np.empty((_MAX_KNOWN, 2))
+    for i in range(n):
+        queue = 0.0
+        for j in range(n):
+            if jobs[j, 1] <= jobs[i, 1]:
+                queue += jobs[j, 2]
+        rows[i, 0], rows[i, 1] = jobs[i, 1], jobs[i, 1] - queue
+    return Known(n, rows, margin)
+
+
+@njit
+def no_deadlines() -> Known:
+    """Nothing to protect."""
+    return Known(0, np.empty((_MAX_KNOWN, 2)), 0.0)
+
+
+@njit
+def keeps_deadlines(known: Known, joint: float, a: Placed, b: Placed) -> bool:
+    """Whether a pair that holds the device for ``joint`` leaves each known deadline its margin.
+
+    A deadline is delayed by the joint time less the work of the pair that its queue counts anyway. A pair that delays a
+    deadline by nothing is never refused for it, however little time is left.
+    """
+    for i in range(known.n):
+        delay = joint
+        if a.due <= known.rows[i, 0]:
+            delay -= a.work
+        if b.due <= known.rows[i, 0]:
+            delay -= b.work
+        if delay > 0.0 and delay + known.margin > known.rows[i, 1]:
+            return False
+    return True
+
+
+# ---- choice of a pair ----------------------------------------------------------------------------------------------
+
+
+@njit
+def _version_allowed(costs: Costs, op: int, variant: int, any_version: bool) -> bool:
+    return any_version or variant // N_TILES == costs.variants[costs.ops[op].fastest].version
+
+
+@njit
+def _may_join(view: Any, mask: np.ndarray, costs: Costs, a: Placed, row: int, action: int, planned: bool) -> bool:
+    """Whether the pick ``action`` of variant ``row`` may join ``a``: the mask, or a forecast if ``a`` is planned."""
+    if not planned:
+        return mask[action]
+    share = (action - 1) % N_SHARES
+    if not mask[action - share] or own_contexts(costs, a.row, row, share) < 0:
+        return False
+    if costs.config.mode == _SERIAL or costs.config.slots < 2:
+        return False
+    return costs.variants[a.row].vtcm_bytes + costs.variants[row].vtcm_bytes <= view.vtcm_largest_bytes
+
+
+@njit
+def best_partner(
+    view: Any, mask: np.ndarray, costs: Costs, a: Placed, planned: int, any_version: bool, known: Known
+) -> tuple[float, int]:
+    """Best ``(gain, action)`` beside ``a`` that keeps the known deadlines; action 0 if none gains.
+
+    Gain is the time both would take one after the other (the joining one in its fastest variant) over their joint time,
+    so a slow version pays only where it frees an engine that the other stage needs. ``planned`` is the task that ``a``
+    would be if it were picked first, or -1 if ``a`` is on the device and the mask speaks of its partners.
+    """
+    best_gain, best = _NO_GAIN, 0
+    for task in range(view.n_tasks):
+        if task == planned:
+            continue
+        op = view.tasks[task].op
+        for variant in range(N_VARIANTS):
+            row = _variant_row(costs, op, variant)
+            if row < 0 or not _version_allowed(costs, op, variant, any_version):
+                continue
+            b = fresh(view, costs, task, row)
+            for share in range(N_SHARES):
+                action = action_of(task, variant, share)
+                if not _may_join(view, mask, costs, a, row, action, planned >= 0):
+                    continue
+                a_end, b_end = corun_ns(costs, a, b, own_contexts(costs, a.row, row, share))
+                joint = max(a_end, b_end)
+                gain = (a.work + b.work) / joint
+                if gain > best_gain and keeps_deadlines(known, joint, a, b):
+                    best_gain, best = gain, action
+    return best_gain, best
+
+
+@njit
+def first_of_pair(view: Any, mask: np.ndarray, costs: Costs, task: int, any_version: bool, known: Known) -> int:
+    """Pick of ``task`` for an empty device: in the variant that leaves the best partner, or else its fastest one."""
+    best_gain, best = _NO_GAIN, fastest_pick(view, mask, costs, task)
+    op = view.tasks[task].op
+    for variant in range(N_VARIANTS):
+        action = action_of(task, variant, 0)
+        if mask[action] and _version_allowed(costs, op, variant, any_version):
+            a = fresh(view, costs, task, _variant_row(costs, op, variant))
+            gain, _ = best_partner(view, mask, costs, a, task, any_version, known)
+            if gain > best_gain:
+                best_gain, best = gain, action
+    return best
+
+
+@njit
+def urgent_join(view: Any, mask: np.ndarray, costs: Costs, a: Placed, known: Known) -> int:
+    """Pick that ends the most urgent task soonest beside the less urgent ``a``; 0 if it should wait for ``a``.
+
+    It should wait if that costs no deadline its margin, or ends it no later.
+    """
+    endangered = False
+    for i in range(known.n):
+        endangered |= known.rows[i, 0] < a.due and known.rows[i, 1] < a.work + known.margin
+    task = first_task(view, mask, EDF, -1)
+    if not endangered or task < 0 or _due(view, view.tasks[task].deadline_ns) >= a.due:
+        return 0
+    best_ns, best = np.inf, 0
+    for variant in range(N_VARIANTS):
+        row = _variant_row(costs, view.tasks[task].op, variant)
+        if row < 0:
+            continue
+        b = fresh(view, costs, task, row)
+        for share in range(N_SHARES):
+            action = action_of(task, variant, share)
+            if mask[action]:
+                _, end = corun_ns(costs, a, b, own_contexts(costs, a.row, row, share))
+                if end < min(best_ns, (a.work + b.work) / _NO_GAIN):
+                    best_ns, best = end, action
+    return best
+
+
+# ---- rules, a lane at a time ---------------------------------------------------------------------------------------
+
+
+@njit
+def act_in_order(
+    views: np.ndarray, masks: np.ndarray, costs: Costs, order: int, alone: bool, actions: np.ndarray
+) -> None:
+    """First task in ``order`` in its fastest variant; ``alone`` on the device, or beside a stage of another job."""
+    for lane in range(views.shape[0]):
+        view, mask = views[lane], masks[lane]
+        slot = resident_slot(view)
+        actions[lane] = 0
+        if slot >= 0 and alone:
+            continue
+        task = first_task(view, mask, order, view.residents[slot].job if slot >= 0 else -1)
+        if task >= 0:
+            actions[lane] = fastest_pick(view, mask, costs, task)
+
+
+@njit
+def act_greedy(views: np.ndarray, masks: np.ndarray, costs: Costs, any_version: bool, actions: np.ndarray) -> None:
+    """Earliest deadline first, with the partner of the highest predicted gain."""
+    known = no_deadlines()
+    for lane in range(views.shape[0]):
+        view, mask = views[lane], masks[lane]
+        slot = resident_slot(view)
+        if slot < 0:
+            task = first_task(view, mask, EDF, -1)
+            actions[lane] = first_of_pair(view, mask, costs, task, any_version, known) if task >= 0 else 0
+        else:
+            _, actions[lane] = best_partner(view, mask, costs, placed(view, costs, slot), -1, any_version, known)
+
+
+@njit
+def act_gated(views: np.ndarray, masks: np.ndarray, costs: Costs, margin: float, actions: np.ndarray) -> None:
+    """As ``act_greedy`` with free versions, but a pair must leave every known deadline its ``margin``."""
+    for lane in range(views.shape[0]):
+        view, mask = views[lane], masks[lane]
+        slot = resident_slot(view)
+        known = known_deadlines(view, margin)
+        if slot < 0:
+            task = first_task(view, mask, EDF, -1)
+            actions[lane] = first_of_pair(view, mask, costs, task, True, known) if task >= 0 else 0
+        else:
+            a = placed(view, costs, slot)
+            _, action = best_partner(view, mask, costs, a, -1, True, known)
+            actions[lane] = action if action > 0 else urgent_join(view, mask, costs, a, known)
