@@ -1,0 +1,37 @@
+"""What an operator costs: one file an operator family, shapes in, stage costs of versions and tile classes out."""
+
+from hexenv.kernels.attention import FlashAttention
+from hexenv.kernels.convolution import Conv2d, DepthwiseConv2d, Resize
+from hexenv.kernels.cost import StageCost, Version, alone_us, body_hvx_us, body_us, prologue_us
+from hexenv.kernels.elementwise import Copy, Elementwise, Rope
+from hexenv.kernels.matmul import MatMul
+from hexenv.kernels.offers import fastest_us, leaves, offers, profile
+from hexenv.kernels.operator import Operator
+from hexenv.kernels.reduction import Reduce, RmsNorm, Softmax
+from hexenv.kernels.stencil import Stencil
+
+__all__ = [
+    "Conv2d",
+    "Copy",
+    "DepthwiseConv2d",
+    "Elementwise",
+    "FlashAttention",
+    "MatMul",
+    "Operator",
+    "Reduce",
+    "Resize",
+    "RmsNorm",
+    "Rope",
+    "Softmax",
+    "StageCost",
+    "Stencil",
+    "Version",
+    "alone_us",
+    "body_hvx_us",
+    "body_us",
+    "fastest_us",
+    "leaves",
+    "offers",
+    "profile",
+    "prologue_us",
+]

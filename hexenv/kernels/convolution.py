@@ -1,0 +1,285 @@
+"""Convolutions over fp16 activations, channels last: implicit GEMM, depthwise, and bilinear resize.
+
+Sources: implicit GEMM as in Tacker's convolution kernels (im2col rows built on the fly, never stored to DDR) on the
+pipeline of the llama.cpp Hexagon matmul; a depthwise tap on HMX is a product with a diagonal tile. fp16 in and out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hexenv.device import Device
+from hexenv.kernels.chunks import TILE, Footprint, blocks, choose_chunk, padded
+from hexenv.kernels.cost import StageCost, Version
+from hexenv.kernels.stream import stream_cost, vectors
+from hexenv.kernels.variants import hybrid_split, per_class, ranges, vtcm_bound
+
+F16 = 2
+TILE_BYTES = 2048
+OUTPUT_LINES = 4
+"""Output rows an HVX kernel works on at a time for each context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2d:
+    """Dense convolution; ``height`` and ``width`` are those of the output."""
+
+    height: int
+    width: int
+    in_channels: int
+    out_channels: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+
+    family: ClassVar[str] = "convolution"
+
+    @property
+    def name(self) -> str:
+        """For example ``conv 3x3 56x56x64->128``."""
+        channels = f"{self.in_channels}->{self.out_channels}"
+        return f"conv {self.kernel_h}x{self.kernel_w} {self.height}x{self.width}x{channels}"
+
+    @property
+    def _pixels(self) -> int:
+        return self.height * self.width
+
+    @property
+    def _inner(self) -> int:
+        return self.in_channels * self.kernel_h * self.kernel_w
+
+    @property
+    def _weights(self) -> int:
+        return self._inner * self.out_channels
+
+    def costs(self, device: Device) -> Iterator[StageCost]:
+        """HVX direct, HMX implicit GEMM, or the output range split between them."""
+
+        def hvx(tile_class: int, budget: int) -> StageCost | None:
+            return self._hvx(device, tile_class, budget)
+
+        def hmx(tile_class: int, budget: int) -> StageCost | None:
+            return self._hmx(device, tile_class, budget)
+
+        yield from per_class(device, hvx, hmx, hybrid_split(device, hvx, hmx))
+
+    def split(self, parts: int) -> tuple[Conv2d, ...]:
+        """Ranges of output rows; each reads the weights and its halo again. Of channels for a single row."""
+        if self.height > 1:
+            return tuple(replace(self, height=size) for size in ranges(self.height, parts))
+        return tuple(replace(self, out_channels=size) for size in ranges(self.out_channels, parts, TILE))
+
+    def _hmx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
+        """HVX gathers pixels into im2col tiles, HMX multiplies, HVX stores: the matmul pipeline with k = taps."""
+        inner_tiles = blocks(self._inner, TILE)
+        column_bytes = inner_tiles * TILE_BYTES // TILE
+        pixel_bytes = 2 * column_bytes + 2 * self.stride_h * self.stride_w * self.in_channels * F16
+        footprint = Footprint(output=2 * column_bytes, token=pixel_bytes, element=2 * F16)
+        chunk = choose_chunk(self.out_channels, self._pixels, footprint, budget)
+        if chunk is None:
+            return None
+        channel_blocks = blocks(self.out_channels, chunk.outputs)
+        pixel_blocks = blocks(self._pixels, chunk.tokens)
+        chunks = channel_blocks * pixel_blocks
+        gathered = self._pixels * inner_tiles * TILE
+        before_us = vectors(gathered, F16) * device.im2col_packets * device.packet_us
+        outputs = self._pixels * self.out_channels
+        after_us = outputs * device.output_ns * 1e-3
+        weight_reads = pixel_blocks if channel_blocks > 1 else 1
+        weight_bytes = inner_tiles * blocks(self.out_channels, TILE) * TILE_BYTES * weight_reads
+        products = blocks(self._pixels, TILE) * blocks(self.out_channels, TILE) * inner_tiles
+        return StageCost(
+            version=Version.HMX,
+            tile_class=tile_class,
+            tiles=chunks,
+            depth=2,
+            vtcm_bytes=footprint.bytes(chunk.outputs, chunk.tokens),
+            ddr_in_bytes=weight_bytes + _input_bytes(self, self.in_channels),
+            ddr_out_bytes=outputs * F16,
+            hvx_before_us=before_us,
+            hvx_after_us=after_us,
+            hvx_after_floor_us=outputs * F16 / device.hvx_store_bytes_per_us,
+            hmx_us=products * device.hmx_tile_us,
+            fixed_us=device.hmx_fixed_us,
+            fork_joins=2 * chunks,
+            phi=vtcm_bound(device, (gathered + outputs) * F16, before_us + after_us),
+        )
+
+    def _hvx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
+        """Direct convolution: weights resident, output rows split over the contexts."""
+        lines = _resident_lines(self, device, self.in_channels, self.out_channels, self._weights * F16, budget)
+        if lines == 0:
+            return None
+        steps = blocks(self.height, lines)
+        outputs = self._pixels * padded(self.out_channels)
+        hvx_us = 2 * outputs * self._inner / device.hvx_fp16_flop_per_us
+        return StageCost(
+            version=Version.HVX,
+            tile_class=tile_class,
+            tiles=steps,
+            depth=2,
+            vtcm_bytes=_lines_bytes(self, self.in_channels, self.out_channels, lines) + self._weights * F16,
+            ddr_in_bytes=self._weights * F16 + _input_bytes(self, self.in_channels),
+            ddr_out_bytes=self._pixels * self.out_channels * F16,
+            hvx_before_us=hvx_us,
+            fixed_us=device.kernel_fixed_us,
+            fork_joins=1,
+            phi=vtcm_bound(device, self._pixels * self._inner * F16, hvx_us),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseConv2d:
+    """One filter a channel; ``height`` and ``width`` are those of the output."""
+
+    height: int
+    width: int
+    channels: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+
+    family: ClassVar[str] = "depthwise"
+
+    @property
+    def name(self) -> str:
+        """For example ``depthwise 3x3 56x56x144``."""
+        return f"depthwise {self.kernel_h}x{self.kernel_w} {self.height}x{self.width}x{self.channels}"
+
+    @property
+    def _outputs(self) -> int:
+        return self.height * self.width * self.channels
+
+    @property
+    def _taps(self) -> int:
+        return self.kernel_h * self.kernel_w
+
+    def costs(self, device: Device) -> Iterator[StageCost]:
+        """HVX, HMX with diagonal tiles (1/32 of its arithmetic useful), or the output rows split between them."""
+
+        def hvx(tile_class: int, budget: int) -> StageCost | None:
+            return self._hvx(device, tile_class, budget)
+
+        def hmx(tile_class: int, budget: int) -> StageCost | None:
+            return self._hmx(device, tile_class, budget)
+
+        yield from per_class(device, hvx, hmx, hybrid_split(device, hvx, hmx))
+
+    def split(self, parts: int) -> tuple[DepthwiseConv2d, ...]:
+        """Ranges of output rows; each reads its halo again. Of channels for a single row."""
+        if self.height > 1:
+            return tuple(replace(self, height=size) for size in ranges(self.height, parts))
+        return tuple(replace(self, channels=size) for size in ranges(self.channels, parts, TILE))
+
+    def _hvx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
+        lines = _resident_lines(self, device, self.channels, self.channels, 0, budget)
+        if lines == 0:
+            return None
+        hvx_us = 2 * self._outputs * self._taps / device.hvx_fp16_flop_per_us
+        return StageCost(
+            version=Version.HVX,
+            tile_class=tile_class,
+            tiles=blocks(self.height, lines),
+            depth=2,
+            vtcm_bytes=_lines_bytes(self, self.channels, self.channels, lines),
+            ddr_in_bytes=_input_bytes(self, self.channels),
+            ddr_out_bytes=self._outputs * F16,
+            hvx_before_us=hvx_us,
+            fixed_us=device.kernel_fixed_us,
+            fork_joins=1,
+            phi=vtcm_bound(device, self._outputs * self.kernel_h * F16, hvx_us),
+        )
+
+    def _hmx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
+        """HVX builds a shifted copy of the rows for each kernel column, HMX adds up the taps, HVX stores."""
+        diagonals = blocks(self.channels, TILE) * self._taps * TILE_BYTES
+        line_bytes = self.width * padded(self.channels) * F16
+        row_bytes = 2 * line_bytes * (self.stride_h * self.stride_w + self.stride_h * self.kernel_w + 1)
+        lines = min((budget - diagonals) // row_bytes, self.height)
+        if lines <= 0:
+            return None
+        steps = blocks(self.height, lines)
+        shifted = self._outputs * self.stride_h * self.kernel_w
+        before_us = vectors(shifted, F16) * device.im2col_packets * device.packet_us
+        after_us = self._outputs * device.output_ns * 1e-3
+        products = blocks(self.height * self.width, TILE) * blocks(self.channels, TILE) * self._taps
+        return StageCost(
+            version=Version.HMX,
+            tile_class=tile_class,
+            tiles=steps,
+            depth=2,
+            vtcm_bytes=lines * row_bytes + diagonals,
+            ddr_in_bytes=_input_bytes(self, self.channels),
+            ddr_out_bytes=self._outputs * F16,
+            hvx_before_us=before_us,
+            hvx_after_us=after_us,
+            hvx_after_floor_us=self._outputs * F16 / device.hvx_store_bytes_per_us,
+            hmx_us=products * device.hmx_tile_us,
+            fixed_us=device.hmx_fixed_us,
+            fork_joins=2 * steps,
+            phi=vtcm_bound(device, (shifted + self._outputs) * F16, before_us + after_us),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Bilinear resize; reads about as many pixels as it writes. u8 unless ``element_bytes`` is 2."""
+
+    out_height: int
+    out_width: int
+    channels: int
+    element_bytes: int = 1
+
+    family: ClassVar[str] = "resize"
+
+    @property
+    def name(self) -> str:
+        """For example ``resize 320x320x3``."""
+        return f"resize {self.out_height}x{self.out_width}x{self.channels}"
+
+    def costs(self, device: Device) -> Iterator[StageCost]:
+        """HVX only: the gather has no place on HMX."""
+        moved = self.out_height * self.out_width * self.channels * self.element_bytes
+        packets = vectors(moved, 1) * device.resize_packets
+
+        def hvx(tile_class: int, budget: int) -> StageCost | None:
+            return stream_cost(device, tile_class, budget, moved, moved, packets)
+
+        yield from per_class(device, hvx)
+
+    def split(self, parts: int) -> tuple[Resize, ...]:
+        """Ranges of output rows."""
+        return tuple(replace(self, out_height=size) for size in ranges(self.out_height, parts))
+
+
+def _input_lines(conv: Conv2d | DepthwiseConv2d, lines: int) -> int:
+    """Input rows that ``lines`` output rows read."""
+    return (lines - 1) * conv.stride_h + conv.kernel_h
+
+
+def _input_width(conv: Conv2d | DepthwiseConv2d) -> int:
+    return (conv.width - 1) * conv.stride_w + conv.kernel_w
+
+
+def _input_bytes(conv: Conv2d | DepthwiseConv2d, channels: int) -> int:
+    return _input_lines(conv, conv.height) * _input_width(conv) * channels * F16
+
+
+def _lines_bytes(conv: Conv2d | DepthwiseConv2d, in_channels: int, out_channels: int, lines: int) -> int:
+    """VTCM of ``lines`` output rows and their inputs, double-buffered."""
+    in_bytes = _input_lines(conv, lines) * _input_width(conv) * in_channels * F16
+    return 2 * (in_bytes + lines * conv.width * out_channels * F16)
+
+
+def _resident_lines(
+    conv: Conv2d | DepthwiseConv2d, device: Device, in_channels: int, out_channels: int, weight_bytes: int, budget: int
+) -> int:
+    """Output rows of a step, at most four a context, halved until they fit; 0 if not even one does."""
+    lines = min(OUTPUT_LINES * device.contexts, conv.height)
+    while lines and weight_bytes + _lines_bytes(conv, in_channels, out_channels, lines) > budget:
+        lines //= 2
+    return lines

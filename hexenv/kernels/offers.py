@@ -1,0 +1,74 @@
+"""Which variants of an operator a scheduler may choose from, and the leaf kernels it is cut into."""
+
+from __future__ import annotations
+
+import math
+
+from hexenv.device import Device
+from hexenv.errors import ConfigError
+from hexenv.kernels.cost import StageCost
+from hexenv.kernels.operator import Operator
+from hexenv.kernels.variants import alone_on
+
+SLOWEST = 8.0
+"""A variant more than so many times slower than the fastest is not offered."""
+
+
+def profile(cost: StageCost, device: Device) -> tuple[float, float, float, float, float]:
+    """``(D us, V context-us, M us, VTCM bytes, duration alone us)`` of a variant, prologue included."""
+    ddr_bytes = cost.prologue_bytes + cost.ddr_in_bytes + cost.ddr_out_bytes
+    hvx_us = cost.prologue_hvx_us + cost.hvx_before_us + cost.hvx_after_us
+    return ddr_bytes / device.ddr_bytes_per_us, hvx_us, cost.hmx_us, cost.vtcm_bytes, alone_on(device, cost)
+
+
+def offers(operator: Operator, device: Device) -> tuple[StageCost, ...]:
+    """The variants worth choosing from, by version and tile class.
+
+    Left out: variants that do not fit VTCM, those no better than another one in any of (D, V, M, VTCM, duration), which
+    covers tile classes that gain nothing over a smaller one, and those more than :data:`SLOWEST` times slower than the
+    fastest.
+
+    Raises:
+        ConfigError: nothing fits VTCM.
+    """
+    costs = sorted(operator.costs(device), key=lambda cost: (cost.version, cost.tile_class))
+    if not costs:
+        raise ConfigError(
+            f"operator {operator.name}: no version fits the VTCM of device {device.name} ({device.vtcm_bytes} bytes)"
+        )
+    profiles = [profile(cost, device) for cost in costs]
+    slowest = SLOWEST * min(duration for *_, duration in profiles)
+    kept = []
+    for index, mine in enumerate(profiles):
+        beaten = any(
+            all(theirs <= own for theirs, own in zip(other, mine, strict=True)) and (other != mine or rival < index)
+            for rival, other in enumerate(profiles)
+            if rival != index
+        )
+        if not beaten and mine[-1] <= slowest:
+            kept.append(costs[index])
+    return tuple(kept)
+
+
+def fastest_us(operator: Operator, device: Device) -> float:
+    """Duration of the operator's fastest variant, alone, us."""
+    return min(alone_on(device, cost) for cost in offers(operator, device))
+
+
+def leaves(operator: Operator, device: Device, limit_us: float = 500.0) -> tuple[Operator, ...]:
+    """Leaf kernels over output ranges, each at most ``limit_us`` in its fastest version alone, where the output allows.
+
+    A resident leaf is not pre-empted, so its length bounds how long a frame can be blocked. The parts do not depend on the
+    version. A part repeats its kernel's fixed time, pipeline fill and prologue (and halo or weights, see ``split``).
+    """
+    parts = max(1, math.ceil(fastest_us(operator, device) / limit_us))
+    best: tuple[Operator, ...] = (operator,)
+    while True:
+        pieces = operator.split(parts)
+        if len(pieces) <= len(best) and parts > 1:
+            return best
+        best = pieces
+        longest = max(fastest_us(piece, device) for piece in set(pieces))
+        if longest <= limit_us:
+            return best
+        parts = max(len(pieces) + 1, math.ceil(len(pieces) * longest / limit_us))
