@@ -1,0 +1,107 @@
+"""A language model's decode step and prefill chunk as the operators that the llama.cpp Hexagon backend runs.
+
+Per layer, after the host's fusions (RMS_NORM+MUL, MUL_MAT+ADD): norm, q, k, v, q / k norm (Qwen3), rope on q and k,
+KV append twice, flash attention, output projection with the residual, norm, gate, up, GLU, down with the residual.
+The last layer keeps only the rows whose logits are wanted (GET_ROWS twice, and its residual sum is then an op of its
+own), then final norm and head.
+
+The backend also fuses q+k+v and gate+up of a one-token step into one HVX op each. Here they stay separate, since
+that fusion would fix the version for all of them. So a Qwen3-1.7B step without head has 480 stages: the 396 ops a
+step measured on a v79 phone plus 3 for each of the 28 layers.
+
+Weights are Q4_0, the KV cache is f16. By default the head is Q4_0 and runs on the NPU. With ``head=None`` it stays on
+the CPU, as for the usual GGUF files, whose tied head is a K-quant that the backend does not take; the host gap of about
+15 ms between two steps, measured on that phone, contains it.
+"""
+
+from __future__ import annotations
+
+from hexenv.kernels import Copy, Elementwise, FlashAttention, MatMul, RmsNorm, Rope
+from hexenv.workload.builder import GraphBuilder
+from hexenv.workload.graph import Graph
+from hexenv.workload.models import LanguageModel
+
+WEIGHTS = "q4_0"
+HEADS = ("q4_0", "q8_0")
+"""Weight formats of the head that the backend takes (K-quants stay on the CPU)."""
+KV_STEP = 256
+"""The runtime rounds the KV length that attention sees up to this many rows."""
+
+
+def decode_step(model: LanguageModel, context: int, head: str | None = WEIGHTS) -> Graph:
+    """One token after ``context`` earlier ones. Streams run it closed loop: step t+1 follows step t."""
+    name = f"{model.name} decode@{context}"
+    return _forward(model, name, tokens=1, past=context, outputs=1, head=head)
+
+
+def prefill_chunk(model: LanguageModel, tokens: int, past: int = 0, head: str | None = None) -> Graph:
+    """``tokens`` prompt tokens after ``past`` earlier ones.
+
+    Without a head it is a chunk inside the prompt: nobody wants its logits, so the last layer ends with its attention.
+    With a head it is the prompt's last chunk, and one row goes through the last feed-forward layer and the head.
+    """
+    name = f"{model.name} prefill {tokens}@{past}"
+    return _forward(model, name, tokens=tokens, past=past, outputs=0 if head is None else 1, head=head)
+
+
+def _forward(model: LanguageModel, name: str, tokens: int, past: int, outputs: int, head: str | None) -> Graph:
+    builder = GraphBuilder(name)
+    kv = -(-(past + tokens) // KV_STEP) * KV_STEP
+    x = "embeddings"
+    if model.scale_queries:
+        x = builder.add("scale", Elementwise("mul", tokens * model.hidden), x)
+    for layer in range(model.layers - 1):
+        x = _attention(builder, model, layer, x, tokens, kv, residual=(x,))
+        x = _feed_forward(builder, model, layer, x, tokens)
+    last = model.layers - 1
+    mixed = _attention(builder, model, last, x, tokens, kv, residual=())
+    if outputs:
+        x = _add_kept_rows(builder, model, last, mixed, x, outputs)
+        x = _feed_forward(builder, model, last, x, outputs)
+        x = builder.add("output_norm", RmsNorm(outputs, model.hidden), x)
+    if head is not None:
+        builder.add("output", MatMul(head, model.vocab, outputs, model.hidden), x)
+    return builder.build()
+
+
+def _attention(
+    builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int, kv: int, residual: tuple[str, ...]
+) -> str:
+    """Attention of one layer up to its output projection, which adds ``residual`` if there is one."""
+    block = f"blk.{layer}"
+    q_width, kv_width = model.q_heads * model.head_dim, model.kv_heads * model.head_dim
+    normed = builder.add(f"{block}.attn_norm", RmsNorm(tokens, model.hidden), x)
+    q = builder.add(f"{block}.q", MatMul(WEIGHTS, q_width, tokens, model.hidden), normed)
+    k = builder.add(f"{block}.k", MatMul(WEIGHTS, kv_width, tokens, model.hidden), normed)
+    v = builder.add(f"{block}.v", MatMul(WEIGHTS, kv_width, tokens, model.hidden), normed)
+    if model.qk_norm:
+        q = builder.add(f"{block}.q_norm", RmsNorm(tokens * model.q_heads, model.head_dim), q)
+        k = builder.add(f"{block}.k_norm", RmsNorm(tokens * model.kv_heads, model.head_dim), k)
+    q = builder.add(f"{block}.q_rope", Rope(tokens, model.q_heads, model.head_dim), q)
+    k = builder.add(f"{block}.k_rope", Rope(tokens, model.kv_heads, model.head_dim), k)
+    if model.scale_queries:
+        q = builder.add(f"{block}.q_scale", Elementwise("mul", tokens * q_width), q)
+    append = Copy(tokens * kv_width, 2)
+    k_cache = builder.update(f"{block}.k_append", append, f"k_cache.{layer}", k)
+    v_cache = builder.update(f"{block}.v_append", append, f"v_cache.{layer}", v)
+    attention = FlashAttention(tokens, kv, model.q_heads, model.kv_heads, model.head_dim)
+    mixed = builder.add(f"{block}.attention", attention, q, k_cache, v_cache)
+    return builder.add(f"{block}.attn_out", MatMul(WEIGHTS, model.hidden, tokens, q_width), mixed, *residual)
+
+
+def _add_kept_rows(builder: GraphBuilder, model: LanguageModel, layer: int, mixed: str, x: str, outputs: int) -> str:
+    """Residual sum of the last layer over the rows whose logits are wanted; returns its buffer."""
+    block, elements = f"blk.{layer}", outputs * model.hidden
+    kept = builder.add(f"{block}.get_rows", Copy(elements, 4), mixed)
+    kept_residual = builder.add(f"{block}.get_rows_residual", Copy(elements, 4), x)
+    return builder.add(f"{block}.attn_residual", Elementwise("add", elements), kept, kept_residual)
+
+
+def _feed_forward(builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int) -> str:
+    """Gated feed-forward of one layer with its residual; returns the buffer of the sum."""
+    block = f"blk.{layer}"
+    normed = builder.add(f"{block}.ffn_norm", RmsNorm(tokens, model.hidden), x)
+    gate = builder.add(f"{block}.gate", MatMul(WEIGHTS, model.ffn, tokens, model.hidden), normed)
+    up = builder.add(f"{block}.up", MatMul(WEIGHTS, model.ffn, tokens, model.hidden), normed)
+    gated = builder.add(f"{block}.glu", Elementwise(model.glu, tokens * model.ffn), gate, up)
+    return builder.add(f"{block}.down", MatMul(WEIGHTS, model.hidden, tokens, model.ffn), gated, x)
