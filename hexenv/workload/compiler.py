@@ -40,7 +40,7 @@ from hexenv.kernels.cost import alone_us, body_hvx_us, body_us, prologue_us
 from hexenv.kernels.operator import Operator
 from hexenv.workload.constants import scaled_constants
 from hexenv.workload.dependencies import ordered, state_links
-from hexenv.workload.graph import Graph
+from hexenv.workload.graph import Graph, Node
 from hexenv.workload.scenario import Scenario, Settings, Stream
 
 DURATION_BITS = 16.0
@@ -160,9 +160,7 @@ class _Compiler:
         """Leaves of every node, in a chain each."""
         job = _Job(graph, [], [], [], ordered(graph.nodes, MAX_READY), [], [])
         for node, node_before in zip(graph.nodes, job.node_before, strict=True):
-            if node.operator not in self.leaves:
-                self.leaves[node.operator] = tuple(leaves(node.operator, self.device))
-            parts = self.leaves[node.operator]
+            parts = self._leaves(node)
             job.first.append(len(job.operators))
             for i, leaf in enumerate(parts):
                 job.before.append([len(job.operators) - 1] if i else [job.last[n] for n in node_before])
@@ -175,6 +173,14 @@ class _Compiler:
                 f"allowed: at most {MAX_STAGES} a job"
             )
         return job
+
+    def _leaves(self, node: Node) -> tuple[Operator, ...]:
+        if node.operator not in self.leaves:
+            try:
+                self.leaves[node.operator] = leaves(node.operator, self.device)
+            except ConfigError as error:
+                raise ConfigError(f"{self.scenario.file}: stage {node.name}: {error}") from error
+        return self.leaves[node.operator]
 
     def _check_state(self, stream: Stream, jobs: list[_Job]) -> None:
         """Jobs of a stream follow one another through state buffers, and the engine knows one step back only."""
@@ -191,13 +197,13 @@ class _Compiler:
 
     def _add_template(self, job: _Job, previous: list[list[int]], waited_for: list[int]) -> None:
         row = np.zeros((), TEMPLATE)
-        first = row["first_stage"] = len(self.stages)
-        count = row["n_stages"] = len(job.operators)
+        count = len(job.operators)
+        row["first_stage"], row["n_stages"] = len(self.stages), count
         after: list[list[int]] = [[] for _ in range(count)]
         for stage, before in enumerate(job.before):
             for b in before:
                 after[b].append(stage)
-        ops = [self._op(operator, name) for operator, name in zip(job.operators, job.names, strict=True)]
+        ops = [self._op(operator) for operator in job.operators]
         critical = [0] * count
         for s in reversed(range(count)):
             critical[s] = int(self.ops[ops[s]]["ref_ns"]) + max((critical[a] for a in after[s]), default=0)
@@ -218,18 +224,12 @@ class _Compiler:
         self.templates.append(row)
         self.template_names.append(job.graph.name)
         self.stage_names.extend(job.names)
-        assert first + count == len(self.stages)
 
-    def _op(self, operator: Operator, stage_name: str) -> int:
+    def _op(self, operator: Operator) -> int:
         """The row of ``ops`` for an operator, made at its first use."""
         if operator in self.op_rows:
             return self.op_rows[operator]
         costs = offers(operator, self.device)
-        if not costs:
-            raise ConfigError(
-                f"{self.scenario.file}: stage {stage_name} ({operator.name}) fits VTCM at no tile class, "
-                f"allowed: {self.device.vtcm_bytes} bytes of VTCM on device {self.device.name}"
-            )
         family = type(operator).__name__
         if family not in self.families:
             self.families.append(family)

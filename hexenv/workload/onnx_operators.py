@@ -48,6 +48,7 @@ class OnnxNode:
         self.inputs: list[TensorInfo | None] = [known.tensors.get(name) for name in node.input]
         self.constant: list[bool] = [known.is_constant(name) for name in node.input]
         self.outputs: list[TensorInfo] = [known.tensors[name] for name in node.output if name in known.tensors]
+        self._values = [known.constants.get(name) for name in node.input]
         self._attributes = {a.name: get_attribute_value(a) for a in node.attribute}
 
     def attribute(self, name: str, default: Any) -> Any:
@@ -60,6 +61,11 @@ class OnnxNode:
         if info is None:
             raise NoMapping(f"shape of input {index} is unknown")
         return info
+
+    def value(self, index: int) -> float | None:
+        """The value of a constant with one element, else None."""
+        value = self._values[index]
+        return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
     @property
     def output(self) -> TensorInfo:
@@ -149,7 +155,27 @@ def _matrix(shape: tuple[int, ...], column: bool) -> tuple[int, ...]:
 
 
 def _elementwise(kind: str) -> Callable[[OnnxNode], Operator]:
-    return lambda node: Elementwise(kind, node.output.elements)
+    return lambda node: Elementwise(kind, node.output.elements, FLOAT_BYTES)
+
+
+def _binary(kind: str) -> Callable[[OnnxNode], Operator]:
+    """A constant or broadcast operand stays in VTCM, so that one input streams, as for a scaling."""
+
+    def map_binary(node: OnnxNode) -> Operator:
+        elements = node.output.elements
+        streams = [not c and i is not None and i.elements == elements for i, c in zip(node.inputs, node.constant, strict=True)]
+        return Elementwise(kind if all(streams) else "scale", elements, FLOAT_BYTES)
+
+    return map_binary
+
+
+def _pow(node: OnnxNode) -> Operator:
+    """Squares and square roots; their exponent is a constant."""
+    exponent = node.value(1)
+    kinds = {2.0: "sqr", 0.5: "sqrt"}
+    if exponent not in kinds:
+        raise NoMapping(f"exponent {exponent}, allowed: the constants 2 and 0.5")
+    return Elementwise(kinds[exponent], node.output.elements, FLOAT_BYTES)
 
 
 def _pool(node: OnnxNode) -> Operator:
@@ -187,7 +213,7 @@ def _norm(node: OnnxNode) -> Operator:
 
 def _resize(node: OnnxNode) -> Operator:
     height, width, channels = _image(node.output.shape)
-    return Resize(height, width, channels)
+    return Resize(height, width, channels, FLOAT_BYTES)
 
 
 def _copy(node: OnnxNode) -> Operator:
@@ -206,8 +232,10 @@ def _table() -> dict[str, Callable[[OnnxNode], Operator]]:
         "LogSoftmax": _softmax,
         "Resize": _resize,
         "Upsample": _resize,
+        "Pow": _pow,
     }
     table |= {name: _elementwise(kind) for name, kind in ELEMENTWISE.items()}
+    table |= {name: _binary(kind) for name, kind in BINARY.items()}
     table |= dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool)
     table |= dict.fromkeys(REDUCTIONS, _reduce)
     table |= dict.fromkeys(NORMS, _norm)
@@ -216,21 +244,49 @@ def _table() -> dict[str, Callable[[OnnxNode], Operator]]:
 
 
 ELEMENTWISE = {
+    "Relu": "relu",
+    "LeakyRelu": "clip",
+    "PRelu": "clip",
+    "Clip": "clip",
+    "BatchNormalization": "clip",
+    "Sigmoid": "sigmoid",
+    "HardSigmoid": "hardsigmoid",
+    "HardSwish": "hardswish",
+    "Swish": "silu",
+    "Softplus": "softplus",
+    "Erf": "erf",
+    "Tanh": "tanh",
+    "Gelu": "gelu",
+    "Exp": "exp",
+    "Log": "exp",
+    "Sqrt": "sqrt",
+    "Reciprocal": "sqrt",
+    "Neg": "neg",
+    "Abs": "abs",
+    "Sign": "abs",
+    "Floor": "abs",
+    "Ceil": "abs",
+    "Round": "abs",
+    "Not": "abs",
+}
+"""ONNX operators of one stream and the kind that does the same number of operations of each sort."""
+BINARY = {
     "Add": "add",
     "Sub": "sub",
     "Mul": "mul",
     "Div": "div",
-    "Relu": "relu",
-    "Clip": "clip",
-    "Sigmoid": "sigmoid",
-    "HardSigmoid": "clip",
-    "HardSwish": "hardswish",
-    "Erf": "erf",
-    "Tanh": "tanh",
-    "Gelu": "gelu",
-    "BatchNormalization": "mul",
+    "Max": "max",
+    "Min": "min",
+    "Equal": "max",
+    "Greater": "max",
+    "GreaterOrEqual": "max",
+    "Less": "max",
+    "LessOrEqual": "max",
+    "And": "min",
+    "Or": "max",
+    "Where": "max",
 }
-"""ONNX element-wise operators and the kind that does the same work."""
+"""The same for operators that join streams."""
 REDUCTIONS = (
     "GlobalAveragePool",
     "GlobalMaxPool",

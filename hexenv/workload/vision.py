@@ -27,6 +27,10 @@ MOBILENET_V2 = (
 )
 """Inverted residual groups of MobileNetV2: expansion, output channels, repeats, stride of the first (arXiv 1801.04381,
 table 2)."""
+PIXEL_BYTES = 2
+"""Sums, differences and products of pixels are 16 bit."""
+FEATURE_BYTES = 2
+"""Feature maps are f16."""
 BOXES = 6
 """Default boxes at each position of a detector head (SSD-Lite: three scales, two shapes)."""
 CLASSES = 91
@@ -54,9 +58,9 @@ def preview(height: int = FULL_HD[0], width: int = FULL_HD[1]) -> Graph:
     base = builder.add("base", Stencil("gaussian7x7", height, width), smooth)
     edges = builder.add("edges", Stencil("sobel3x3", height, width), smooth)
     mask = builder.add("edge_mask", Stencil("dilate3x3", height, width), edges)
-    detail = builder.add("detail", Elementwise("sub", height * width), smooth, base)
-    gain = builder.add("detail_gain", Elementwise("mul", height * width), detail, mask)
-    sharp = builder.add("sharpen", Elementwise("add", height * width), smooth, gain)
+    detail = builder.add("detail", _pixels("sub", height, width), smooth, base)
+    gain = builder.add("detail_gain", _pixels("mul", height, width), detail, mask)
+    sharp = builder.add("sharpen", _pixels("add", height, width), smooth, gain)
     tone = builder.add("tone", Stencil("conv3x3", height, width), sharp)
     builder.add("display", Resize(height // 2, width // 2, 3), tone)
     return builder.build()
@@ -74,9 +78,9 @@ def features(height: int = FULL_HD[0], width: int = FULL_HD[1]) -> Graph:
         ("yy", gradient_y, gradient_y),
         ("xy", gradient_x, gradient_y),
     ):
-        product = builder.add(f"product_{name}", Elementwise("mul", height * width), a, b)
+        product = builder.add(f"product_{name}", _pixels("mul", height, width), a, b)
         moments.append(builder.add(f"window_{name}", Stencil("gaussian5x5", height, width), product))
-    response = builder.add("response", Elementwise("mul", height * width), *moments)
+    response = builder.add("response", _pixels("mul", height, width), *moments)
     builder.add("suppress", Stencil("dilate3x3", height, width), response)
     return builder.build()
 
@@ -125,10 +129,14 @@ PARAMETERS: dict[str, dict[str, int]] = {
 """Their parameters with defaults, by name."""
 
 
+def _pixels(kind: str, height: int, width: int) -> Elementwise:
+    return Elementwise(kind, height * width, PIXEL_BYTES)
+
+
 def _temporal_denoise(builder: GraphBuilder, height: int, width: int) -> str:
     """Median against hot pixels, then a blend with the previous result; returns the state buffer of the result."""
     clean = builder.add("median", Stencil("median3x3", height, width), "frame")
-    blend = Elementwise("add", height * width)
+    blend = _pixels("add", height, width)
     return builder.update("temporal_blend", blend, "previous_frame", clean, "previous_frame")
 
 
@@ -149,7 +157,7 @@ def _mobilenet_v2(builder: GraphBuilder, x: _Tensor) -> dict[int, _Tensor]:
             projected = _conv(builder, f"{name}.project", mixed, channels, 1, 1)
             if step == 1 and channels == x.channels:
                 elements = projected.height * projected.width * channels
-                added = builder.add(f"{name}.add", Elementwise("add", elements), x.buffer, projected.buffer)
+                added = builder.add(f"{name}.add", Elementwise("add", elements, FEATURE_BYTES), x.buffer, projected.buffer)
                 projected = _Tensor(added, projected.height, projected.width, channels)
             x = projected
     taps[32] = _conv(builder, "top", x, 1280, 1, 1)

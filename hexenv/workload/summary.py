@@ -1,0 +1,71 @@
+"""What a compiled scenario asks of the device: tables for people, not for the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from hexenv.engine.layout import NO_DEADLINE, Tables
+
+
+def streams(tables: Tables) -> pd.DataFrame:
+    """A row a stream, averaged over its jobs in turn.
+
+    Columns: ``stages`` of a job, ``chain_us`` (its stages one after another, fastest variants, dispatched as one batch),
+    ``deadline_us``, ``tightness`` (deadline / chain), ``utilisation`` (chain / mean time between jobs at load 1; for a
+    closed loop chain / (chain + gap)), ``choice`` (part of its stages with at least two versions).
+    """
+    rows = []
+    for name, stream in zip(tables.stream_names, tables.streams, strict=True):
+        first, count = int(stream["template_start"]), int(stream["template_count"])
+        templates = tables.templates[first : first + count]
+        chain_us = float(np.mean([_chain_us(tables, template) for template in templates]))
+        spacing_us = stream["period_ns"] / 1e3 or chain_us + stream["gap_ns"] / 1e3
+        best_effort = stream["deadline_ns"] == NO_DEADLINE
+        deadline_us = np.nan if best_effort else stream["deadline_ns"] / 1e3
+        rows.append(
+            {
+                "stream": name,
+                "stages": float(np.mean(templates["n_stages"])),
+                "chain_us": chain_us,
+                "deadline_us": deadline_us,
+                "tightness": deadline_us / chain_us,
+                "utilisation": chain_us / spacing_us,
+                "choice": float(np.mean([_choice(tables, template) for template in templates])),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def settings(tables: Tables) -> pd.DataFrame:
+    """A row a setting: ``load``, ``deadline_load`` and ``load_with_filler`` (serial utilisation of the active streams).
+
+    1 means that the device is just busy when it runs one stage at a time.
+    """
+    table = streams(tables)
+    rows = []
+    for setting in tables.settings:
+        active = setting["active"][: len(table)].astype(bool)
+        factor = np.where(tables.streams["scales"], setting["load"], 1.0)
+        use = np.where(active, table["utilisation"] * factor, 0.0)
+        rows.append(
+            {
+                "load": float(setting["load"]),
+                "streams": ", ".join(np.array(tables.stream_names)[active]),
+                "deadline_load": float(use[table["deadline_us"].notna()].sum()),
+                "load_with_filler": float(use.sum()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _chain_us(tables: Tables, template: np.ndarray) -> float:
+    config = tables.config[0]
+    return float(template["ref_ns"] + config["batch_ns"] + template["n_stages"] * config["op_ns"]) / 1e3
+
+
+def _choice(tables: Tables, template: np.ndarray) -> float:
+    first = template["first_stage"]
+    ops = tables.ops[tables.stages[first : first + template["n_stages"]]["op"]]
+    versions = (ops["variant"] >= 0).any(axis=2).sum(axis=1)
+    return float(np.mean(versions >= 2))
