@@ -180,6 +180,7 @@ UNITS: Mapping[str, str] = MappingProxyType(
 )
 """Every constant a device file must give, and its unit."""
 _WHOLE = ("count", "bytes")
+_POSITIVE = ("count", "bytes", "bytes/us", "flop/us")
 _FOLDER = Path(__file__).parent
 
 
@@ -239,6 +240,8 @@ def _build(name: str, pipeline: str, tables: Mapping[str, Any], file: Path) -> D
     for key, unit in UNITS.items():
         if unit in _WHOLE and not isinstance(values[key], int):
             raise ConfigError(f"{file}: constant {key}: value = {values[key]!r}; allowed: a whole number")
+        if unit in _POSITIVE and constants[key].low <= 0:
+            raise ConfigError(f"{file}: constant {key}: low = {constants[key].low:g}; allowed: above 0")
     if not 1 <= values["contexts"] <= MAX_CONTEXTS:
         raise ConfigError(f"{file}: constant contexts: value = {values['contexts']}; allowed: 1 to {MAX_CONTEXTS}")
     return Device(name, pipeline, MappingProxyType(constants), **values)

@@ -1,7 +1,7 @@
 """Flash attention over an fp16 KV cache.
 
-Sources: the llama.cpp Hexagon backend (flash-attn on HMX: stages, block search, VTCM layout; HVX kernel with KV blocks of
-64); FlashAttention-T (PPoPP 26) for the hybrid: scale and row sum as matrix products. Rates come from the device.
+Sources: the llama.cpp Hexagon backend (HMX kernel: stages, block search, VTCM layout; HVX kernel with KV blocks of 64);
+FlashAttention-T (PPoPP 26) for the hybrid: scale and row sum as matrix products. Rates come from the device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar
 from hexenv.device import Device
 from hexenv.kernels.chunks import TILE, blocks, padded
 from hexenv.kernels.cost import StageCost, Version
-from hexenv.kernels.variants import F16_LANES, HYBRID_STEPS, alone_on, per_class, ranges, vtcm_bound
+from hexenv.kernels.variants import F16_LANES, HYBRID_STEPS, best_of, per_class, ranges, vtcm_bound
 
 F16 = 2
 F32 = 4
@@ -81,12 +81,15 @@ class FlashAttention:
             return self._hvx(device, tile_class, budget)
 
         def hmx(tile_class: int, budget: int) -> StageCost | None:
-            return self._hmx(device, tile_class, budget, moved=0.0)
+            chosen = self._choose_blocks(device, budget)
+            return self._hmx(device, tile_class, chosen, moved=0.0) if chosen else None
 
         def hybrid(tile_class: int, budget: int) -> StageCost | None:
-            steps = (self._hmx(device, tile_class, budget, step / HYBRID_STEPS) for step in range(1, HYBRID_STEPS + 1))
-            fits = [cost for cost in steps if cost is not None]
-            return min(fits, key=lambda cost: alone_on(device, cost), default=None)
+            chosen = self._choose_blocks(device, budget)
+            if chosen is None:
+                return None
+            parts = (step / HYBRID_STEPS for step in range(1, HYBRID_STEPS + 1))
+            return best_of(device, [self._hmx(device, tile_class, chosen, moved) for moved in parts])
 
         yield from per_class(device, hvx, hmx, hybrid)
 
@@ -102,14 +105,11 @@ class FlashAttention:
             for size in ranges(self.queries, blocks(parts, self.kv_heads), TILE)
         )
 
-    def _hmx(self, device: Device, tile_class: int, budget: int, moved: float) -> StageCost | None:
+    def _hmx(self, device: Device, tile_class: int, chosen: _Blocks, moved: float) -> StageCost:
         """Q K^T and P V on HMX with a diagonal product that rescales the output; softmax on HVX beside them.
 
         ``moved`` of the movable softmax work (scale, row sum) runs as tile products instead.
         """
-        chosen = self._choose_blocks(device, budget)
-        if chosen is None:
-            return None
         query_blocks = blocks(self.queries, chosen.queries)
         kv_blocks = blocks(self.kv, chosen.kv)
         steps = self.kv_heads * query_blocks * kv_blocks

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hexenv.device import Device
-from hexenv.kernels.chunks import TILE, Footprint, blocks, choose_chunk, padded
+from hexenv.kernels.chunks import TILE, Chunk, Footprint, blocks, padded
 from hexenv.kernels.cost import StageCost, Version
 from hexenv.kernels.stream import stream_cost, vectors
-from hexenv.kernels.variants import hybrid_split, per_class, ranges, vtcm_bound
+from hexenv.kernels.variants import best_of, doublings, hybrid_split, per_class, ranges, vtcm_bound
 
 F16 = 2
 TILE_BYTES = 2048
@@ -62,7 +62,7 @@ class Conv2d:
             return self._hvx(device, tile_class, budget)
 
         def hmx(tile_class: int, budget: int) -> StageCost | None:
-            return self._hmx(device, tile_class, budget)
+            return best_of(device, [self._hmx(device, tile_class, chunk) for chunk in self._chunks(budget)])
 
         yield from per_class(device, hvx, hmx, hybrid_split(device, hvx, hmx))
 
@@ -72,15 +72,25 @@ class Conv2d:
             return tuple(replace(self, height=size) for size in ranges(self.height, parts))
         return tuple(replace(self, out_channels=size) for size in ranges(self.out_channels, parts, TILE))
 
-    def _hmx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
+    @property
+    def _footprint(self) -> Footprint:
+        """VTCM of a chunk of output channels and pixels, all double-buffered: weights, im2col and input, results."""
+        column_bytes = blocks(self._inner, TILE) * TILE_BYTES // TILE
+        pixel_bytes = column_bytes + self.stride_h * self.stride_w * self.in_channels * F16
+        return Footprint(output=2 * column_bytes, token=2 * pixel_bytes, element=2 * F16)
+
+    def _chunks(self, budget: int) -> Iterator[Chunk]:
+        """Chunks that fit: 32, 64, 128 ... pixels, each with as many output channels as there is room for."""
+        footprint = self._footprint
+        for pixels in doublings(TILE, padded(self._pixels)):
+            room = (budget - pixels * footprint.token) // (footprint.output + pixels * footprint.element)
+            channels = min(room // TILE * TILE, padded(self.out_channels))
+            if channels > 0:
+                yield Chunk(channels, pixels)
+
+    def _hmx(self, device: Device, tile_class: int, chunk: Chunk) -> StageCost:
         """HVX gathers pixels into im2col tiles, HMX multiplies, HVX stores: the matmul pipeline with k = taps."""
         inner_tiles = blocks(self._inner, TILE)
-        column_bytes = inner_tiles * TILE_BYTES // TILE
-        pixel_bytes = 2 * column_bytes + 2 * self.stride_h * self.stride_w * self.in_channels * F16
-        footprint = Footprint(output=2 * column_bytes, token=pixel_bytes, element=2 * F16)
-        chunk = choose_chunk(self.out_channels, self._pixels, footprint, budget)
-        if chunk is None:
-            return None
         channel_blocks = blocks(self.out_channels, chunk.outputs)
         pixel_blocks = blocks(self._pixels, chunk.tokens)
         chunks = channel_blocks * pixel_blocks
@@ -96,7 +106,7 @@ class Conv2d:
             tile_class=tile_class,
             tiles=chunks,
             depth=2,
-            vtcm_bytes=footprint.bytes(chunk.outputs, chunk.tokens),
+            vtcm_bytes=self._footprint.bytes(chunk.outputs, chunk.tokens),
             ddr_in_bytes=weight_bytes + _input_bytes(self, self.in_channels),
             ddr_out_bytes=outputs * F16,
             hvx_before_us=before_us,
@@ -113,13 +123,12 @@ class Conv2d:
         lines = _resident_lines(self, device, self.in_channels, self.out_channels, self._weights * F16, budget)
         if lines == 0:
             return None
-        steps = blocks(self.height, lines)
         outputs = self._pixels * padded(self.out_channels)
         hvx_us = 2 * outputs * self._inner / device.hvx_fp16_flop_per_us
         return StageCost(
             version=Version.HVX,
             tile_class=tile_class,
-            tiles=steps,
+            tiles=blocks(self.height, lines),
             depth=2,
             vtcm_bytes=_lines_bytes(self, self.in_channels, self.out_channels, lines) + self._weights * F16,
             ddr_in_bytes=self._weights * F16 + _input_bytes(self, self.in_channels),
@@ -165,7 +174,8 @@ class DepthwiseConv2d:
             return self._hvx(device, tile_class, budget)
 
         def hmx(tile_class: int, budget: int) -> StageCost | None:
-            return self._hmx(device, tile_class, budget)
+            most = min((budget - self._diagonal_bytes) // self._hmx_row_bytes, self.height)
+            return best_of(device, [self._hmx(device, tile_class, lines) for lines in doublings(1, most)])
 
         yield from per_class(device, hvx, hmx, hybrid_split(device, hvx, hmx))
 
@@ -194,14 +204,19 @@ class DepthwiseConv2d:
             phi=vtcm_bound(device, self._outputs * self.kernel_h * F16, hvx_us),
         )
 
-    def _hmx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
-        """HVX builds a shifted copy of the rows for each kernel column, HMX adds up the taps, HVX stores."""
-        diagonals = blocks(self.channels, TILE) * self._taps * TILE_BYTES
+    @property
+    def _diagonal_bytes(self) -> int:
+        """VTCM of the weights: a diagonal tile for each tap and 32 channels."""
+        return blocks(self.channels, TILE) * self._taps * TILE_BYTES
+
+    @property
+    def _hmx_row_bytes(self) -> int:
+        """VTCM of an output row, double-buffered: its inputs, their shifted copies, the results."""
         line_bytes = self.width * padded(self.channels) * F16
-        row_bytes = 2 * line_bytes * (self.stride_h * self.stride_w + self.stride_h * self.kernel_w + 1)
-        lines = min((budget - diagonals) // row_bytes, self.height)
-        if lines <= 0:
-            return None
+        return 2 * line_bytes * (self.stride_h * self.stride_w + self.stride_h * self.kernel_w + 1)
+
+    def _hmx(self, device: Device, tile_class: int, lines: int) -> StageCost:
+        """HVX builds a shifted copy of the rows for each kernel column, HMX adds up the taps, HVX stores."""
         steps = blocks(self.height, lines)
         shifted = self._outputs * self.stride_h * self.kernel_w
         before_us = vectors(shifted, F16) * device.im2col_packets * device.packet_us
@@ -212,7 +227,7 @@ class DepthwiseConv2d:
             tile_class=tile_class,
             tiles=steps,
             depth=2,
-            vtcm_bytes=lines * row_bytes + diagonals,
+            vtcm_bytes=lines * self._hmx_row_bytes + self._diagonal_bytes,
             ddr_in_bytes=_input_bytes(self, self.channels),
             ddr_out_bytes=self._outputs * F16,
             hvx_before_us=before_us,

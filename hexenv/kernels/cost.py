@@ -68,13 +68,19 @@ def floored_us(work_us: float, floor_us: float, contexts: int) -> float:
 
 
 def body_hvx_us(cost: StageCost, contexts: int, fork_join_us: float) -> float:
-    """Elapsed HVX time of the body on ``contexts`` contexts, fork-joins included, us."""
+    """Elapsed HVX time of the body on ``contexts`` contexts, us.
+
+    A kernel forks over its contexts and pays the fork-joins, or stays on one where that is faster.
+    """
     if cost.hvx_before_us + cost.hvx_after_us <= 0.0:
         return 0.0
-    joins = cost.fork_joins * fork_join_us if contexts > 1 else 0.0
-    before = floored_us(cost.hvx_before_us, cost.hvx_before_floor_us, contexts)
-    after = floored_us(cost.hvx_after_us, cost.hvx_after_floor_us, contexts)
-    return before + after + joins
+
+    def phases(workers: int) -> float:
+        before = floored_us(cost.hvx_before_us, cost.hvx_before_floor_us, workers)
+        return before + floored_us(cost.hvx_after_us, cost.hvx_after_floor_us, workers)
+
+    alone = phases(1)
+    return alone if contexts == 1 else min(alone, phases(contexts) + cost.fork_joins * fork_join_us)
 
 
 def prologue_us(cost: StageCost, contexts: int, ddr_bytes_per_us: float) -> float:

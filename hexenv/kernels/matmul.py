@@ -75,11 +75,14 @@ class MatMul:
             return self._hvx(device, tile_class, budget)
 
         def hmx(tile_class: int, budget: int) -> StageCost | None:
-            return self._hmx(device, tile_class, budget)
+            return self._hmx(device, tile_class, budget, buffers=2 if self.n > PIPELINED_TOKENS else 1)
+
+        def pipelined_hmx(tile_class: int, budget: int) -> StageCost | None:
+            return self._hmx(device, tile_class, budget, buffers=2)
 
         yield from per_class(device, hvx, hmx)
         if self.n <= PIPELINED_TOKENS:
-            yield from per_class(device, hybrid_split(device, hvx, hmx))
+            yield from per_class(device, hybrid_split(device, hvx, pipelined_hmx))
 
     def split(self, parts: int) -> tuple[MatMul, ...]:
         """Ranges of tokens or of outputs, whichever repeats fewer DDR bytes (weights or activations)."""
@@ -90,10 +93,9 @@ class MatMul:
             return tuple(replace(self, n=size) for size in ranges(self.n, parts, TILE))
         return tuple(replace(self, m=size) for size in ranges(self.m, parts, TILE))
 
-    def _hmx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
+    def _hmx(self, device: Device, tile_class: int, budget: int, buffers: int) -> StageCost | None:
         """Chunks of the llama.cpp rule: activations prepared first, then DMA, dequantise, multiply, store a chunk."""
         overlapped = device.pipeline == "overlapped"
-        buffers = 2 if self.n > PIPELINED_TOKENS else 1
         column_tiles = blocks(self.k, TILE)
         footprint = Footprint(
             output=buffers * column_tiles * (VTCM_TILE_BYTES[self.weight] + F16_TILE_BYTES) // TILE,

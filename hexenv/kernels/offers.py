@@ -58,8 +58,8 @@ def fastest_us(operator: Operator, device: Device) -> float:
 def leaves(operator: Operator, device: Device, limit_us: float = 500.0) -> tuple[Operator, ...]:
     """Leaf kernels over output ranges, each at most ``limit_us`` in its fastest version alone, where the output allows.
 
-    A resident leaf is not pre-empted, so its length bounds how long a frame can be blocked. The parts do not depend on the
-    version. A part repeats its kernel's fixed time, pipeline fill and prologue (and halo or weights, see ``split``).
+    A resident leaf is not pre-empted, so its length bounds how long a frame can be blocked. The parts do not depend on
+    the version. Each repeats its kernel's fixed time, pipeline fill and prologue, and what its family's ``split`` says.
     """
     parts = max(1, math.ceil(fastest_us(operator, device) / limit_us))
     best: tuple[Operator, ...] = (operator,)

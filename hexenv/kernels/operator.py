@@ -10,7 +10,7 @@ from hexenv.kernels.cost import StageCost
 
 
 class Operator(Protocol):
-    """One operator with its shape: a frozen, hashable dataclass, one class a family (``MatMul``, ``FlashAttention``...).
+    """One operator with its shape: a frozen, hashable dataclass, one class a family (``MatMul``, ``Stencil`` ...).
 
     Equal operators cost the same, so the compiler builds each distinct one once.
     """
@@ -21,7 +21,7 @@ class Operator(Protocol):
         ...
 
     def costs(self, device: Device) -> Iterable[StageCost]:
-        """Every version and tile class that fits VTCM, unfiltered. ``hexenv.kernels.offers`` drops the dominated ones."""
+        """Every version and tile class that fits VTCM; ``hexenv.kernels.offers`` drops the dominated ones."""
         ...
 
     def split(self, parts: int) -> tuple[Operator, ...]:

@@ -14,7 +14,7 @@ from hexenv.device import Device
 from hexenv.kernels.chunks import TILE, blocks
 from hexenv.kernels.cost import StageCost, Version
 from hexenv.kernels.stream import stream_cost, vectors
-from hexenv.kernels.variants import hybrid_split, per_class, ranges, vtcm_bound
+from hexenv.kernels.variants import best_of, doublings, hybrid_split, per_class, ranges, vtcm_bound
 
 F32 = 4
 TILE_BYTES = 2048
@@ -52,18 +52,21 @@ def _costs(work: _Work, rows: int, columns: int, device: Device) -> Iterator[Sta
         return stream_cost(device, tile_class, budget, in_bytes, out_bytes, each + rows * per_row)
 
     def hmx(tile_class: int, budget: int) -> StageCost | None:
-        return _hmx(work, rows, columns, device, tile_class, budget)
+        fits = doublings(1, min(budget // _row_tile_bytes(work, rows, columns), blocks(rows, TILE)))
+        return best_of(device, [_hmx(work, rows, columns, device, tile_class, fit) for fit in fits])
 
     yield from per_class(device, hvx, hmx, hybrid_split(device, hvx, hmx))
 
 
-def _hmx(work: _Work, rows: int, columns: int, device: Device, tile_class: int, budget: int) -> StageCost | None:
-    """Row tiles: HVX brings 32 rows into fp16 tiles, HMX sums and scales them, HVX stores."""
+def _row_tile_bytes(work: _Work, rows: int, columns: int) -> int:
+    """VTCM of 32 rows, double-buffered: fp32 in, fp16 tiles, results, a tile of sums and one of factors."""
+    column_bytes = min(rows, TILE) * TILE * F32 + TILE_BYTES * (2 if work.writes_all else 1)
+    return 2 * (blocks(columns, TILE) * column_bytes + 2 * TILE_BYTES)
+
+
+def _hmx(work: _Work, rows: int, columns: int, device: Device, tile_class: int, fit: int) -> StageCost:
+    """``fit`` row tiles at a time: HVX brings 32 rows into fp16 tiles, HMX sums and scales them, HVX stores."""
     row_tiles, column_tiles = blocks(rows, TILE), blocks(columns, TILE)
-    tile_bytes = column_tiles * (TILE * TILE * F32 + TILE_BYTES * (2 if work.writes_all else 1)) + 2 * TILE_BYTES
-    fit = min(budget // (2 * tile_bytes), row_tiles)
-    if fit == 0:
-        return None
     steps = blocks(row_tiles, fit)
     elements = rows * columns
     operations = work.matrix_arithmetic * device.arithmetic_packets + work.exp * device.exp_packets
@@ -80,7 +83,7 @@ def _hmx(work: _Work, rows: int, columns: int, device: Device, tile_class: int, 
         tile_class=tile_class,
         tiles=steps,
         depth=2,
-        vtcm_bytes=2 * fit * tile_bytes,
+        vtcm_bytes=fit * _row_tile_bytes(work, rows, columns),
         ddr_in_bytes=elements * F32,
         ddr_out_bytes=results * F32,
         hvx_before_us=before_us,
@@ -96,7 +99,8 @@ def _hmx(work: _Work, rows: int, columns: int, device: Device, tile_class: int, 
 class RmsNorm:
     """Root-mean-square norm of each row, times a weight a column; fp32.
 
-    On HMX the sums of squares are the diagonal of X X^T, the row factors a diagonal product.
+    On HMX the sums of squares are the diagonal of X X^T, the row factors a diagonal product, and the weights the
+    per-column scales that HMX applies when it stores a tile.
     """
 
     rows: int
@@ -164,6 +168,7 @@ class Reduce:
         return tuple(replace(self, rows=size) for size in ranges(self.rows, parts, TILE))
 
 
-_RMS_NORM = _Work(4, 0, 1, 1, matrix_arithmetic=1, matrix_reductions=0, products=2, writes_all=True)
-_SOFTMAX = _Work(5, 1, 2, 1, matrix_arithmetic=2, matrix_reductions=1, products=2, writes_all=True)
-_REDUCE = _Work(1, 0, 1, 0, matrix_arithmetic=0, matrix_reductions=0, products=1, writes_all=False)
+# RMS norm: square, add, load again, two products. Softmax: maximum, load, subtract, add, load, product, store.
+_RMS_NORM = _Work(5, 0, 1, 1, matrix_arithmetic=0, matrix_reductions=0, products=2, writes_all=True)
+_SOFTMAX = _Work(7, 1, 2, 1, matrix_arithmetic=3, matrix_reductions=1, products=2, writes_all=True)
+_REDUCE = _Work(0, 0, 1, 0, matrix_arithmetic=0, matrix_reductions=0, products=1, writes_all=False)

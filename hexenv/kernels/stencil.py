@@ -1,12 +1,12 @@
 """Image stencils over u8 pixels: on HVX, or the linear ones as products with banded matrices on HMX.
 
-Sources: the kernel list of uwplse/rake (operations, u8 in and out); a one-dimensional filter over a tile is a product with
-a banded 32 x 32 matrix and, for the neighbouring tile that its ends reach into, a second one.
+Sources: the kernel list of uwplse/rake (operations, u8 in and out); a one-dimensional filter over a tile is a product
+with a banded 32 x 32 matrix and, for the neighbouring tile that its ends reach into, a second one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from hexenv.errors import ConfigError
 from hexenv.kernels.chunks import TILE, blocks
 from hexenv.kernels.cost import StageCost, Version
 from hexenv.kernels.stream import vectors
-from hexenv.kernels.variants import hybrid_split, per_class, ranges, vtcm_bound
+from hexenv.kernels.variants import best_of, hybrid_split, per_class, ranges, vtcm_bound
 
 U8 = 1
 TILE_BYTES = 2048
@@ -44,7 +44,7 @@ KINDS: dict[str, _Work] = {
     "median3x3": _Work(1, 0),
     "dilate3x3": _Work(1, 0),
 }
-"""Separable filters take two passes, Sobel two filters and a magnitude, a general 3x3 three row shifts of two passes."""
+"""Separable filters take two passes, Sobel two filters and a magnitude, a general 3x3 three shifts of two passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,12 @@ class Stencil:
         """HVX; for linear filters also HMX and the output rows split between them."""
 
         def hvx(tile_class: int, budget: int) -> StageCost | None:
-            return self._hvx(device, tile_class, budget)
+            strips = self._strips(budget, self._hvx_bytes)
+            return best_of(device, [self._hvx(device, tile_class, rows) for rows in strips])
 
         def hmx(tile_class: int, budget: int) -> StageCost | None:
-            return self._hmx(device, tile_class, budget)
+            strips = self._strips(budget, self._hmx_bytes)
+            return best_of(device, [self._hmx(device, tile_class, rows) for rows in strips])
 
         yield from per_class(device, hvx)
         if KINDS[self.kind].passes:
@@ -87,29 +89,33 @@ class Stencil:
         """Ranges of output rows; each reads its halo again."""
         return tuple(replace(self, height=size) for size in ranges(self.height, parts, STRIP_ROWS))
 
-    def _strip(self, budget: int, row_bytes: int, halo_bytes: int) -> int:
-        """Most rows, a multiple of 32 or all, whose strip fits ``budget``; 0 if none."""
-        fit = (budget - halo_bytes) // row_bytes // STRIP_ROWS * STRIP_ROWS
-        return min(fit, self.height) if fit > 0 else 0
+    def _strips(self, budget: int, vtcm_bytes: Callable[[int], int]) -> list[int]:
+        """Strip heights that fit ``budget``: multiples of 32 rows, and all rows."""
+        heights = [*range(STRIP_ROWS, self.height, STRIP_ROWS), self.height]
+        return [rows for rows in heights if vtcm_bytes(rows) <= budget]
+
+    def _hvx_bytes(self, rows: int) -> int:
+        """Strip with halo in, strip out, both double-buffered."""
+        return 2 * (2 * rows + 2 * KINDS[self.kind].radius) * self.width * U8
+
+    def _hmx_bytes(self, rows: int) -> int:
+        """The same, fp16 tiles before, between and after the passes, and the bands."""
+        tiles = blocks(rows, TILE) * blocks(self.width, TILE) * TILE_BYTES
+        return self._hvx_bytes(rows) + 3 * tiles + BAND_TILES * KINDS[self.kind].passes * TILE_BYTES
 
     def _in_bytes(self, strips: int) -> int:
         return (self.height + 2 * KINDS[self.kind].radius * strips) * self.width * U8
 
-    def _hvx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
+    def _hvx(self, device: Device, tile_class: int, rows: int) -> StageCost:
         """Strips of rows in and out by double-buffered DMA, rows of a strip split over the contexts."""
-        row_bytes = 4 * self.width * U8
-        halo_bytes = 4 * KINDS[self.kind].radius * self.width * U8
-        strip = self._strip(budget, row_bytes, halo_bytes)
-        if strip == 0:
-            return None
-        strips = blocks(self.height, strip)
+        strips = blocks(self.height, rows)
         hvx_us = vectors(self._pixels, U8) * getattr(device, f"{self.kind}_packets") * device.packet_us
         return StageCost(
             version=Version.HVX,
             tile_class=tile_class,
             tiles=strips,
             depth=2,
-            vtcm_bytes=strip * row_bytes + halo_bytes,
+            vtcm_bytes=self._hvx_bytes(rows),
             ddr_in_bytes=self._in_bytes(strips),
             ddr_out_bytes=self._pixels * U8,
             hvx_before_us=hvx_us,
@@ -118,15 +124,10 @@ class Stencil:
             phi=vtcm_bound(device, 3 * self._pixels * U8, hvx_us),
         )
 
-    def _hmx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
+    def _hmx(self, device: Device, tile_class: int, rows: int) -> StageCost:
         """HVX widens a strip to fp16 tiles, HMX multiplies by the bands, HVX rounds back to u8."""
         work = KINDS[self.kind]
-        row_bytes = (4 + 3 * 2) * self.width
-        halo_bytes = 4 * work.radius * self.width + (TILE + 2 * work.passes) * TILE_BYTES
-        strip = self._strip(budget, row_bytes, halo_bytes)
-        if strip == 0:
-            return None
-        strips = blocks(self.height, strip)
+        strips = blocks(self.height, rows)
         tiles = blocks(self.height, TILE) * blocks(self.width, TILE)
         pixel_vectors = vectors(self._pixels, U8)
         before_us = pixel_vectors * device.image_to_tiles_packets * device.packet_us
@@ -137,7 +138,7 @@ class Stencil:
             tile_class=tile_class,
             tiles=strips,
             depth=2,
-            vtcm_bytes=strip * row_bytes + halo_bytes,
+            vtcm_bytes=self._hmx_bytes(rows),
             ddr_in_bytes=self._in_bytes(strips),
             ddr_out_bytes=self._pixels * U8,
             hvx_before_us=before_us,

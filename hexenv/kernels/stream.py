@@ -18,7 +18,8 @@ def stream_cost(
 
     Source: double-buffered DMA of the llama.cpp Hexagon element-wise kernels; one fork-join an operator.
     """
-    vtcm_bytes = 2 * device.contexts * BLOCK_BYTES
+    blocks_bytes = 2 * device.contexts * BLOCK_BYTES
+    vtcm_bytes = min(blocks_bytes, blocks(int(in_bytes + out_bytes), VECTOR_BYTES) * VECTOR_BYTES)
     if vtcm_bytes > budget:
         return None
     hvx_us = packets * device.packet_us

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from hexenv.device import Device
@@ -33,6 +33,21 @@ def alone_on(device: Device, cost: StageCost) -> float:
     return alone_us(cost, device.contexts, device.fork_join_us, device.ddr_bytes_per_us)
 
 
+def best_of(device: Device, costs: Iterable[StageCost]) -> StageCost | None:
+    """The kernel's choice inside one budget: the shortest alone, then the smallest footprint; None of nothing."""
+    return min(costs, key=lambda cost: (alone_on(device, cost), cost.vtcm_bytes), default=None)
+
+
+def doublings(unit: int, most: int) -> Iterator[int]:
+    """Sizes to try: ``unit`` times 1, 2, 4 ... below ``most``, and ``most`` itself if it is positive."""
+    size = unit
+    while size < most:
+        yield size
+        size *= 2
+    if most > 0:
+        yield most
+
+
 def vtcm_bound(device: Device, read_bytes: float, hvx_us: float) -> float:
     """phi: part of ``hvx_us`` context-time that reading ``read_bytes`` from VTCM takes, 0 to 1."""
     if hvx_us <= 0.0:
@@ -41,10 +56,10 @@ def vtcm_bound(device: Device, read_bytes: float, hvx_us: float) -> float:
 
 
 def hybrid_split(device: Device, hvx: Plan, hmx: Plan) -> Plan:
-    """Plan of a HYBRID version that gives a part x of the output range to HMX and the rest to HVX (design: GEMV, stencils).
+    """Plan of a HYBRID version that gives a part x of the output range to HMX and the rest to HVX.
 
     Each part gets half of the budget. x is the best in sixteenths for the operator alone: the shortest duration, then
-    the smallest of the two engines' loads. There is no hybrid where all or nothing on HMX is best.
+    the smallest load of the busier engine. There is no hybrid where all or nothing on HMX is best.
     """
 
     def plan(tile_class: int, budget: int) -> StageCost | None:
