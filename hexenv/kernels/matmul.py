@@ -93,16 +93,23 @@ class MatMul:
             return tuple(replace(self, n=size) for size in ranges(self.n, parts, TILE))
         return tuple(replace(self, m=size) for size in ranges(self.m, parts, TILE))
 
-    def _hmx(self, device: Device, tile_class: int, budget: int, buffers: int) -> StageCost | None:
-        """Chunks of the llama.cpp rule: activations prepared first, then DMA, dequantise, multiply, store a chunk."""
-        overlapped = device.pipeline == "overlapped"
+    def footprint(self, buffers: int) -> Footprint:
+        """VTCM of an HMX chunk: raw and fp16 weights a column, fp16 activations a token, fp16 results, scale table.
+
+        ``buffers`` is 2 where weights and results are double-buffered.
+        """
         column_tiles = blocks(self.k, TILE)
-        footprint = Footprint(
+        return Footprint(
             output=buffers * column_tiles * (VTCM_TILE_BYTES[self.weight] + F16_TILE_BYTES) // TILE,
             token=column_tiles * F16_TILE_BYTES // TILE,
             element=2 * buffers,
             fixed=SCALE_TABLE_BYTES,
         )
+
+    def _hmx(self, device: Device, tile_class: int, budget: int, buffers: int) -> StageCost | None:
+        """Chunks of the llama.cpp rule: activations prepared first, then DMA, dequantise, multiply, store a chunk."""
+        overlapped = device.pipeline == "overlapped"
+        footprint = self.footprint(buffers)
         chunk = choose_chunk(self.m, self.n, footprint, budget)
         if chunk is None:
             return None
