@@ -23,8 +23,6 @@ from hexenv.engine.layout import (
     MAX_STREAMS,
     N_SHARES,
     N_TILES,
-    N_VARIANTS,
-    N_VERSIONS,
     NO_DEADLINE,
     OP,
     SETTING,
@@ -139,7 +137,7 @@ class _Compiler:
     def _add_stream(self, stream: Stream, first_job: int) -> None:
         jobs = [self._split(job.graph(), stream) for job in stream.jobs]
         self._check_state(stream, jobs)
-        row = np.zeros((), STREAM)
+        row: Any = np.zeros((), STREAM)
         row["template_start"], row["template_count"] = len(self.templates), len(jobs)
         previous_links = [_stage_links(jobs[i - 1], jobs[i]) for i in range(len(jobs))]
         for i, job in enumerate(jobs):
@@ -196,33 +194,36 @@ class _Compiler:
             raise ConfigError(f"{place}: queue = {stream.queue}, allowed: at most 2 for different jobs with state")
 
     def _add_template(self, job: _Job, previous: list[list[int]], waited_for: list[int]) -> None:
-        row = np.zeros((), TEMPLATE)
         count = len(job.operators)
-        row["first_stage"], row["n_stages"] = len(self.stages), count
-        after: list[list[int]] = [[] for _ in range(count)]
-        for stage, before in enumerate(job.before):
-            for b in before:
-                after[b].append(stage)
         ops = [self._op(operator) for operator in job.operators]
-        critical = [0] * count
-        for s in reversed(range(count)):
-            critical[s] = int(self.ops[ops[s]]["ref_ns"]) + max((critical[a] for a in after[s]), default=0)
-        for s in range(count):
-            stage = np.zeros((), STAGE)
-            stage["op"], stage["critical_ns"] = ops[s], critical[s]
-            stage["pred_start"], stage["pred_end"] = self.links.add(job.before[s])
-            stage["succ_start"], stage["succ_end"] = self.links.add(after[s])
-            stage["prev_start"], stage["prev_end"] = self.links.add(previous[s])
-            self.stages.append(stage)
+        fastest = [self.variants[int(self.ops[op]["fastest"])] for op in ops]
+        row: Any = np.zeros((), TEMPLATE)
+        row["first_stage"], row["n_stages"] = len(self.stages), count
+        self._add_stages(job, previous, ops)
         row["root_start"], row["root_end"] = self.links.add([s for s in range(count) if not job.before[s]])
         row["next_start"], row["next_end"] = self.links.add(waited_for)
         row["ref_ns"] = sum(int(self.ops[op]["ref_ns"]) for op in ops)
-        fastest = [self.variants[int(self.ops[op]["fastest"])] for op in ops]
         row["ddr_ns"] = sum(float(v["ddr_ns"] + v["prologue_ddr_ns"]) for v in fastest)
         row["hvx_ns"] = sum(float(v["hvx_ns"] + v["prologue_hvx_ns"]) for v in fastest)
         row["hmx_ns"] = sum(float(v["hmx_ns"]) for v in fastest)
         self.templates.append(row)
         self.template_names.append(job.graph.name)
+
+    def _add_stages(self, job: _Job, previous: list[list[int]], ops: list[int]) -> None:
+        after: list[list[int]] = [[] for _ in ops]
+        for s, before in enumerate(job.before):
+            for b in before:
+                after[b].append(s)
+        critical = [0] * len(ops)
+        for s in reversed(range(len(ops))):
+            critical[s] = int(self.ops[ops[s]]["ref_ns"]) + max((critical[a] for a in after[s]), default=0)
+        for s, op in enumerate(ops):
+            row: Any = np.zeros((), STAGE)
+            row["op"], row["critical_ns"] = op, critical[s]
+            row["pred_start"], row["pred_end"] = self.links.add(job.before[s])
+            row["succ_start"], row["succ_end"] = self.links.add(after[s])
+            row["prev_start"], row["prev_end"] = self.links.add(previous[s])
+            self.stages.append(row)
         self.stage_names.extend(job.names)
 
     def _op(self, operator: Operator) -> int:
@@ -233,7 +234,7 @@ class _Compiler:
         family = type(operator).__name__
         if family not in self.families:
             self.families.append(family)
-        row = np.zeros((), OP)
+        row: Any = np.zeros((), OP)
         row["variant"] = -1
         row["family"] = self.families.index(family)
         rows = []
@@ -252,7 +253,7 @@ class _Compiler:
     def _variant(self, cost: StageCost, op: int) -> np.ndarray:
         fork_join, ddr = self.device.fork_join_us, self.device.ddr_bytes_per_us
         free = ddr * self.ddr_free
-        row = np.zeros((), VARIANT)
+        row: Any = np.zeros((), VARIANT)
         row["op"], row["version"], row["tile"] = op, cost.version, cost.tile_class
         row["tiles"], row["depth"], row["phi"] = cost.tiles, cost.depth, cost.phi
         row["ddr_ns"] = 1e3 * (cost.ddr_in_bytes + cost.ddr_out_bytes) / ddr

@@ -22,7 +22,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """One job's operators in program order. Dependencies follow from the buffers (read after write and the two others)."""
+    """One job's operators in program order. Dependencies follow from the buffers (read after write and the others)."""
 
     name: str
     nodes: tuple[Node, ...]

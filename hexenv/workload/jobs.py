@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from hexenv.kernels.matmul import Weight
 from hexenv.workload import vision
 from hexenv.workload.graph import Graph
 from hexenv.workload.language import HEADS, decode_step, prefill_chunk
@@ -28,7 +29,7 @@ class DecodeJob:
     model: str
     context: int
     """Tokens before it."""
-    head: str | None
+    head: Weight | None
     """Weight format of the head on the NPU, None = the head runs on the CPU."""
 
     def graph(self) -> Graph:
@@ -44,7 +45,7 @@ class PrefillJob:
     tokens: int
     past: int
     """Tokens before it."""
-    head: str | None
+    head: Weight | None
     """As for a decode step; with a head it is the last chunk of its prompt."""
 
     def graph(self) -> Graph:
@@ -113,9 +114,9 @@ def _language_job(table: Table, name: str) -> Job:
     return job
 
 
-def _head(table: Table, default: str) -> str | None:
-    head = table.text("head", default, choices=(*HEADS, NO_HEAD))
-    return None if head == NO_HEAD else head
+def _head(table: Table, default: str) -> Weight | None:
+    name = table.text("head", default, choices=(*HEADS, NO_HEAD))
+    return next((head for head in HEADS if head == name), None)
 
 
 def _vision_job(table: Table, name: str) -> VisionJob:
@@ -131,7 +132,7 @@ def _onnx_job(table: Table, path: Path) -> OnnxJob:
     shapes = table.table("shapes", {})
     job = OnnxJob(
         path=path,
-        shapes=tuple((key, shapes.integers(key, low=1)) for key in shapes.keys()),
+        shapes=tuple((key, shapes.integers(key, low=1)) for key in shapes.names()),
         allow_unmapped=table.flag("allow_unmapped", False),
     )
     table.end()

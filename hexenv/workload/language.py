@@ -17,24 +17,25 @@ the CPU, as for the usual GGUF files, whose tied head is a K-quant that the back
 from __future__ import annotations
 
 from hexenv.kernels import Copy, Elementwise, FlashAttention, MatMul, RmsNorm, Rope
+from hexenv.kernels.matmul import Weight
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.graph import Graph
 from hexenv.workload.models import LanguageModel
 
-WEIGHTS = "q4_0"
-HEADS = ("q4_0", "q8_0")
+WEIGHTS: Weight = "q4_0"
+HEADS: tuple[Weight, ...] = ("q4_0", "q8_0")
 """Weight formats of the head that the backend takes (K-quants stay on the CPU)."""
 KV_STEP = 256
 """The runtime rounds the KV length that attention sees up to this many rows."""
 
 
-def decode_step(model: LanguageModel, context: int, head: str | None = WEIGHTS) -> Graph:
+def decode_step(model: LanguageModel, context: int, head: Weight | None = WEIGHTS) -> Graph:
     """One token after ``context`` earlier ones. Streams run it closed loop: step t+1 follows step t."""
     name = f"{model.name} decode@{context}"
     return _forward(model, name, tokens=1, past=context, outputs=1, head=head)
 
 
-def prefill_chunk(model: LanguageModel, tokens: int, past: int = 0, head: str | None = None) -> Graph:
+def prefill_chunk(model: LanguageModel, tokens: int, past: int = 0, head: Weight | None = None) -> Graph:
     """``tokens`` prompt tokens after ``past`` earlier ones.
 
     Without a head it is a chunk inside the prompt: nobody wants its logits, so the last layer ends with its attention.
@@ -44,7 +45,7 @@ def prefill_chunk(model: LanguageModel, tokens: int, past: int = 0, head: str | 
     return _forward(model, name, tokens=tokens, past=past, outputs=0 if head is None else 1, head=head)
 
 
-def _forward(model: LanguageModel, name: str, tokens: int, past: int, outputs: int, head: str | None) -> Graph:
+def _forward(model: LanguageModel, name: str, tokens: int, past: int, outputs: int, head: Weight | None) -> Graph:
     builder = GraphBuilder(name)
     kv = -(-(past + tokens) // KV_STEP) * KV_STEP
     x = "embeddings"

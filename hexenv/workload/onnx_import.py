@@ -91,7 +91,7 @@ def _load(path: Path) -> Any:
         import onnx
     except ImportError as error:
         raise ConfigError(f"{path}: ONNX files need the package onnx: pip install 'hexenv[onnx]'") from error
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     try:
         model = onnx.load(path, load_external_data=False)

@@ -25,7 +25,18 @@ from hexenv.kernels.operator import Operator
 from hexenv.workload.onnx_shapes import ShapedGraph, TensorInfo
 
 FREE = frozenset(
-    ("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Dropout", "Shape", "Size", "Constant", "ConstantOfShape")
+    (
+        "Reshape",
+        "Squeeze",
+        "Unsqueeze",
+        "Flatten",
+        "Identity",
+        "Dropout",
+        "Shape",
+        "Size",
+        "Constant",
+        "ConstantOfShape",
+    )
 )
 """They only rename or reshape: no work on the device."""
 FLOAT_BYTES = 2
@@ -128,7 +139,8 @@ def _conv_transpose(node: OnnxNode) -> Operator:
     kernel = _window(list(weight[2:]), 1)
     stride = _window(node.attribute("strides", [1] * len(weight[2:])), 1)
     phases = stride[0] * stride[1]
-    return Conv2d(height, width, weight[0], weight[1] * phases, -(-kernel[0] // stride[0]), -(-kernel[1] // stride[1]), 1, 1)
+    taps = -(-kernel[0] // stride[0]), -(-kernel[1] // stride[1])
+    return Conv2d(height, width, weight[0], weight[1] * phases, *taps, 1, 1)
 
 
 def _matmul(node: OnnxNode) -> Operator:
@@ -163,7 +175,8 @@ def _binary(kind: str) -> Callable[[OnnxNode], Operator]:
 
     def map_binary(node: OnnxNode) -> Operator:
         elements = node.output.elements
-        streams = [not c and i is not None and i.elements == elements for i, c in zip(node.inputs, node.constant, strict=True)]
+        whole = [info is not None and info.elements == elements for info in node.inputs]
+        streams = [w and not c for w, c in zip(whole, node.constant, strict=True)]
         return Elementwise(kind if all(streams) else "scale", elements, FLOAT_BYTES)
 
     return map_binary

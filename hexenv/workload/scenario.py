@@ -268,7 +268,7 @@ def _read_trace(table: Table, folder: Path) -> tuple[float, ...]:
 def _read_mixes(table: Table, streams: tuple[Stream, ...]) -> dict[str, tuple[str, ...]]:
     names = tuple(s.name for s in streams)
     mixes = table.table("mixes")
-    return {key: mixes.texts(key, names) for key in mixes.keys()}
+    return {key: mixes.texts(key, names) for key in mixes.names()}
 
 
 def _read_settings(table: Table, mixes: Mapping[str, tuple[str, ...]]) -> Settings:

@@ -11,7 +11,7 @@ from hexenv.engine.layout import NO_DEADLINE, Tables
 def streams(tables: Tables) -> pd.DataFrame:
     """A row a stream, averaged over its jobs in turn.
 
-    Columns: ``stages`` of a job, ``chain_us`` (its stages one after another, fastest variants, dispatched as one batch),
+    Columns: ``stages`` of a job, ``chain_us`` (its stages one after another, fastest variants, one batch),
     ``deadline_us``, ``tightness`` (deadline / chain), ``utilisation`` (chain / mean time between jobs at load 1; for a
     closed loop chain / (chain + gap)), ``choice`` (part of its stages with at least two versions).
     """

@@ -125,7 +125,7 @@ class Table:
             self.refuse(key, allowed)
         return tuple(value)
 
-    def keys(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """All keys, for tables whose keys are names chosen by the author."""
         return tuple(self._values)
 

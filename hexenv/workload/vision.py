@@ -157,7 +157,9 @@ def _mobilenet_v2(builder: GraphBuilder, x: _Tensor) -> dict[int, _Tensor]:
             projected = _conv(builder, f"{name}.project", mixed, channels, 1, 1)
             if step == 1 and channels == x.channels:
                 elements = projected.height * projected.width * channels
-                added = builder.add(f"{name}.add", Elementwise("add", elements, FEATURE_BYTES), x.buffer, projected.buffer)
+                added = builder.add(
+                    f"{name}.add", Elementwise("add", elements, FEATURE_BYTES), x.buffer, projected.buffer
+                )
                 projected = _Tensor(added, projected.height, projected.width, channels)
             x = projected
     taps[32] = _conv(builder, "top", x, 1280, 1, 1)
