@@ -1,4 +1,4 @@
-"""The learned scheduler: plays the policy of a training run greedily. torch is imported only when a checkpoint is read."""
+"""The learned scheduler: plays a trained policy greedily. torch is imported only when a checkpoint is read."""
 
 from __future__ import annotations
 

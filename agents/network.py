@@ -1,4 +1,4 @@
-"""The learned scheduler's network: every task is encoded once with shared weights, so it knows neither K nor an order of tasks.
+"""The learned scheduler's network: shared weights encode each task once, so it knows neither K nor an order of tasks.
 
     task_i     = encoder(task features, profiles of its 12 variants)            (B, K, width)
     pooled     = mean and maximum of task_i over the tasks that are there       (B, 2 * width)
@@ -7,7 +7,7 @@
     wait       = linear(context)                                                (B, 1)
     value      = critic(context)                                                (B, 1)
 
-An empty task row is all zeros (``hexenv.observation``); it is left out of the pooling, and its own logits are masked out
+An empty task row is all zeros (``hexenv.observation``); it is left out of the pooling, and its own logits are masked
 because no action on it is legal. Weights trained with one K load into a network for any other.
 """
 
@@ -70,8 +70,8 @@ class SchedulerNetwork(nn.Module):
                 nn.init.orthogonal_(module.weight, math.sqrt(2))
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-        for layer, gain in ((self.head, 0.01), (self.wait, 0.01), (self.critic[-1], 1.0)):
-            nn.init.orthogonal_(layer.weight, gain)
+        nn.init.orthogonal_(self.head.weight, 0.01)
+        nn.init.orthogonal_(self.wait.weight, 0.01)
 
     def encode(self, observation: Observation) -> tuple[torch.Tensor, torch.Tensor]:
         """Tasks, shape (B, K, width), and context, shape (B, context_width)."""
@@ -126,7 +126,8 @@ class TaskPolicy(MaskableMultiInputActorCriticPolicy):
     def _build(self, lr_schedule: Schedule) -> None:
         assert isinstance(self.observation_space, spaces.Dict)
         self.network = SchedulerNetwork(*input_sizes(self.observation_space), self.width, self.context_width)
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        options = {"lr": lr_schedule(1), **self.optimizer_kwargs}
+        self.optimizer = self.optimizer_class(self.parameters(), **options)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
         data = super()._get_constructor_parameters()
@@ -140,7 +141,7 @@ class TaskPolicy(MaskableMultiInputActorCriticPolicy):
             data.pop(fixed)
         return data | {"width": self.width, "context_width": self.context_width}
 
-    def forward(
+    def forward(  # type: ignore[override]
         self, obs: Observation, deterministic: bool = False, action_masks: np.ndarray | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Actions, shape (B,), values, shape (B, 1), and log-probabilities, shape (B,)."""
@@ -149,7 +150,7 @@ class TaskPolicy(MaskableMultiInputActorCriticPolicy):
         actions = logits.argmax(-1) if deterministic else torch.multinomial(torch.softmax(logits, -1), 1).squeeze(-1)
         return actions, self.network.value(context), _pick(torch.log_softmax(logits, -1), actions)
 
-    def evaluate_actions(
+    def evaluate_actions(  # type: ignore[override]
         self, obs: Observation, actions: torch.Tensor, action_masks: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Values, shape (B, 1), log-probabilities of ``actions``, shape (B,), and entropies, shape (B,)."""

@@ -30,7 +30,7 @@ def make_parser() -> argparse.ArgumentParser:
     """All options; those of the training itself are made from the fields of :class:`TrainConfig`."""
     parser = _Parser(
         prog="python -m train",
-        description="Train the learned scheduler (MaskablePPO), then compare it with every baseline on held-out episodes.",
+        description="Train the learned scheduler (MaskablePPO) and compare it with all baselines on held-out episodes.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=36, width=110),
         allow_abbrev=False,
     )
@@ -103,8 +103,8 @@ def _train(run: Path, options: dict[str, Any], resume: bool, console: Console) -
     trainer = Trainer(config, run if resume else None)
     if trainer.finished:
         console.print(
-            f"run {run} is finished ({trainer.model.num_timesteps:,} steps): train longer with --resume {run} --steps N, "
-            f"or evaluate it again with python -m eval --checkpoint {run}",
+            f"run {run} is finished ({trainer.model.num_timesteps:,} steps): train longer with "
+            f"--resume {run} --steps N, or evaluate it again with python -m eval --checkpoint {run}",
             soft_wrap=True,
         )
         raise SystemExit(0)

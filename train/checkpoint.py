@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from gymnasium import spaces
+
 from agents.learned import CHECKPOINT, build_network, read_weights
 from hexenv import __version__
 from hexenv.errors import ConfigError
@@ -107,8 +109,9 @@ def restore(model: TimedPPO, run: Path) -> None:
     path = run / CHECKPOINT
     for name, value in read_counters(run).items():
         setattr(model, name, value)
-    build_network(read_weights(path), model.policy.observation_space, path)  # explains a misfit
-    model.set_parameters(path, device=model.device)
+    assert isinstance(model.observation_space, spaces.Dict)
+    build_network(read_weights(path), model.observation_space, path)  # explains a misfit
+    model.set_parameters(str(path), device=model.device)
 
 
 @contextlib.contextmanager

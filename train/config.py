@@ -1,4 +1,4 @@
-"""All settings of a training run, each with its meaning and unit: the options of ``python -m train`` are made from here."""
+"""All settings of a training run, each with its meaning and unit; the options of ``python -m train`` come from here."""
 
 from __future__ import annotations
 

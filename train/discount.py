@@ -1,4 +1,4 @@
-"""Advantages under a time-based discount: a reward counts less by the simulated time that passes before it, not by the step.
+"""Advantages under a time-based discount: a later reward counts less by the simulated time until it, not by the step.
 
 A pick takes no time and a launch runs the device for up to some hundred microseconds, so a constant factor a step would
 make the value of the same schedule depend on how many decisions it took.
@@ -47,7 +47,7 @@ class TimedRolloutBuffer(MaskableDictRolloutBuffer):
         """Factor of what follows after ``elapsed_us``, float32 of the same shape."""
         return np.exp(-np.asarray(elapsed_us, dtype=np.float64) / self.tau_us).astype(np.float32)
 
-    def add(self, *args: Any, elapsed_us: np.ndarray, **kwargs: Any) -> None:
+    def add(self, *args: Any, elapsed_us: np.ndarray, **kwargs: Any) -> None:  # type: ignore[override]
         """Append one step of all lanes; ``elapsed_us`` of shape (n_envs,) is the simulated time that each took."""
         self.elapsed_us[self.pos] = elapsed_us
         super().add(*args, **kwargs)

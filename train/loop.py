@@ -1,4 +1,4 @@
-"""The training loop: builds environment and learner from a config, trains with a progress bar, saves, and stops cleanly."""
+"""The training loop: builds environment and learner, trains with a progress bar, saves, and stops cleanly."""
 
 from __future__ import annotations
 
@@ -71,9 +71,10 @@ class Trainer:
             TextColumn("{task.completed:,.0f} of {task.total:,.0f} steps"),
             TimeElapsedColumn(),
             TextColumn("left"),
-            TimeRemainingColumn(speed_estimate_period=60.0),
+            TimeRemainingColumn(),
             TextColumn("{task.fields[speed]:,.0f} steps/s  return {task.fields[mean_return]}"),
             console=console,
+            speed_estimate_period=60.0,
         )
         with _stop_signals() as stop, progress:
             watch = _Watch(lambda: self.save(run), self.config, progress, stop)
@@ -104,7 +105,7 @@ def first_seed(config: TrainConfig, tables: Tables) -> int:
 
 
 def discount_tau_us(config: TrainConfig, tables: Tables) -> float:
-    """Time constant of the discount in us: so many longest deadlines; the horizon's length if nothing has a deadline."""
+    """Time constant of the discount in us: a multiple of the longest deadline, or of the horizon if there is none."""
     deadlines = tables.streams["deadline_ns"]
     deadlines = deadlines[deadlines < NO_DEADLINE]
     longest_ns = deadlines.max() if len(deadlines) else tables.config["horizon_ns"][0]

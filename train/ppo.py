@@ -1,4 +1,4 @@
-"""MaskablePPO that collects rollouts in simulated time: discounts by elapsed time, a fixed reward scale, exact truncation."""
+"""MaskablePPO in simulated time: discounts by elapsed time, a fixed reward scale, exact truncation."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class TimedPPO(MaskablePPO):
 
     Args:
         args: those of MaskablePPO.
-        reward_scale: factor on every reward before it reaches the learner. Fixed, so that a policy and its returns never
-            depend on running statistics. Episode statistics stay unscaled.
+        reward_scale: factor on every reward before it reaches the learner. Fixed, so that nothing depends on running
+            statistics. Episode statistics stay unscaled.
         kwargs: those of MaskablePPO; ``rollout_buffer_kwargs`` holds the time constants of :class:`TimedRolloutBuffer`.
     """
 
@@ -37,7 +37,7 @@ class TimedPPO(MaskablePPO):
         self.reward_scale = reward_scale
         self.lane_episodes = []
         self.seconds = {"env": 0.0, "policy": 0.0, "learner": 0.0}
-        super().__init__(*args, rollout_buffer_class=TimedRolloutBuffer, **kwargs)
+        super().__init__(*args, **kwargs, rollout_buffer_class=TimedRolloutBuffer)  # type: ignore[misc]
 
     def collect_rollouts(
         self,
@@ -49,12 +49,12 @@ class TimedPPO(MaskablePPO):
     ) -> bool:
         """Fill the buffer with ``n_rollout_steps`` steps of all lanes; False if the callback stopped it early."""
         assert isinstance(rollout_buffer, TimedRolloutBuffer)
-        assert self._last_obs is not None
         assert use_masking
         self.policy.set_training_mode(False)
         rollout_buffer.reset()
         callback.on_rollout_start()
         for _ in range(n_rollout_steps):
+            assert isinstance(self._last_obs, dict)
             masks = get_action_masks(env)
             start = time.perf_counter()
             with torch.no_grad():
@@ -81,11 +81,12 @@ class TimedPPO(MaskablePPO):
                 action_masks=masks,
                 elapsed_us=elapsed_us,
             )
-            self._last_obs = new_obs  # type: ignore[assignment]
+            assert isinstance(new_obs, dict)
+            self._last_obs = new_obs
             self._last_episode_starts = dones
 
         with torch.no_grad():
-            last_values = self.policy.predict_values(obs_as_tensor(new_obs, self.device))
+            last_values = self.policy.predict_values(obs_as_tensor(self._last_obs, self.device))
         rollout_buffer.compute_returns_and_advantage(last_values=last_values, dones=dones)
         callback.on_rollout_end()
         return True
@@ -99,7 +100,7 @@ class TimedPPO(MaskablePPO):
             self.logger.record(f"time/{part}_share", seconds / sum(self.seconds.values()))
 
     def _cut_off_values(self, infos: list[dict[str, Any]], elapsed_us: np.ndarray) -> np.ndarray:
-        """Discounted value of the state at which a lane was cut off, 0 for all other lanes; float32 of shape (n_envs,)."""
+        """Discounted value of the state where a lane was cut off, 0 for other lanes; float32 of shape (n_envs,)."""
         cut_off = [lane for lane, info in enumerate(infos) if info.get("TimeLimit.truncated", False)]
         bonus = np.zeros(len(infos), dtype=np.float32)
         if cut_off:

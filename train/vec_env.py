@@ -85,8 +85,8 @@ class SimulatorVecEnv(VecEnv):
                 }
             )
         self._start(dones)
-        for lane in np.flatnonzero(dones).tolist():
-            encode(simulator.views, self.tables, observation, lane, lane + 1)
+        for row in np.flatnonzero(dones).tolist():
+            encode(simulator.views, self.tables, observation, row, row + 1)
 
     def _start(self, where: np.ndarray) -> None:
         keys = np.zeros(self.num_envs, dtype=np.uint64)
