@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.kernels import act_greedy, costs_of
+from agents.kernels import act_greedy, costs_of, nothing_known
 from agents.scheduler import Scheduler
 from hexenv.engine.layout import Tables
 
@@ -35,7 +35,7 @@ class Greedy(Scheduler):
     def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
         """See :meth:`Scheduler.act`."""
         actions = np.empty(len(views), np.int64)
-        act_greedy(views, masks, self._costs, self._versions, actions)
+        act_greedy(views, masks, self._costs, self._versions, False, nothing_known(), actions)
         return actions
 
 

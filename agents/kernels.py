@@ -30,7 +30,7 @@ _SERIAL, _CONCURRENT = int(Mode.SERIAL), int(Mode.CONCURRENT)
 _FUSED_SERIAL, _FUSED = int(Mode.FUSED_SERIAL), int(Mode.FUSED)
 _STATIC = int(Split.STATIC)
 _NEVER = int(NO_DEADLINE)
-_MAX_KNOWN = MAX_VISIBLE + MAX_SLOTS
+_DUE, _SPARE, _REST, _JOB = range(4)
 _NO_GAIN = 1.001
 """A pair must gain more than the rounding of times to ns."""
 
@@ -46,6 +46,7 @@ class Costs(NamedTuple):
     config: Any  # CONFIG record
     ops: np.ndarray  # OP
     variants: np.ndarray  # VARIANT
+    stretch: np.ndarray  # (n_streams,): time of a job's rest with the dispatch of its stages, over its reference time
 
 
 class Placed(NamedTuple):
@@ -62,13 +63,29 @@ class Known(NamedTuple):
     """The deadlines a gate protects."""
 
     n: int
-    rows: np.ndarray  # (MAX_VISIBLE + MAX_SLOTS, 2): deadline from now and spare time before it, ns
+    rows: np.ndarray  # (MAX_VISIBLE + MAX_SLOTS, 4), a row a job: _DUE, _SPARE, _REST in ns, and the job slot
     margin: float  # ns of spare time that must stay
 
 
+def nothing_known(margin: float = 0.0) -> Known:
+    """No deadline to protect yet, and room for all that a view may show: the kernels allocate nothing."""
+    return Known(0, np.empty((MAX_VISIBLE + MAX_SLOTS, 4)), margin)
+
+
 def costs_of(tables: Tables) -> Costs:
-    """Pick the arrays the rules need."""
-    return Costs(tables.config[0], tables.ops, tables.variants)
+    """Gather what the rules need."""
+    config, stretch = tables.config[0], np.ones(len(tables.streams))
+    for s, stream in enumerate(tables.streams):
+        jobs = tables.templates[stream["template_start"] : stream["template_start"] + stream["template_count"]]
+        stretch[s] += dispatch_ns(config) * jobs["n_stages"].sum() / jobs["ref_ns"].sum()
+    return Costs(config, tables.ops, tables.variants, stretch)
+
+
+@njit
+def dispatch_ns(config: Any) -> float:
+    """Decision and dispatch of one stage by itself, inside a batch that has started."""
+    entry = config.entry_ns if config.mode >= _FUSED_SERIAL else config.op_ns
+    return float(entry + config.decision_ns)
 
 
 # ---- actions and order of tasks ------------------------------------------------------------------------------------
@@ -134,12 +151,6 @@ def own_contexts(costs: Costs, other: int, row: int, share: int) -> int:
 
 
 @njit
-def _dispatch_ns(costs: Costs) -> float:
-    entry = costs.config.entry_ns if costs.config.mode >= _FUSED_SERIAL else costs.config.op_ns
-    return float(entry + costs.config.decision_ns)
-
-
-@njit
 def _due(view: Any, deadline_ns: int) -> float:
     return float(deadline_ns - view.now_ns) if deadline_ns < _NEVER else np.inf
 
@@ -147,7 +158,7 @@ def _due(view: Any, deadline_ns: int) -> float:
 @njit
 def fresh(view: Any, costs: Costs, task: int, row: int) -> Placed:
     """Describe a visible task as it would start now in variant ``row``; its work is that of its fastest variant."""
-    latency = _dispatch_ns(costs)
+    latency = dispatch_ns(costs.config)
     work = latency + costs.ops[view.tasks[task].op].ref_ns
     return Placed(row, 1.0, latency, _due(view, view.tasks[task].deadline_ns), work)
 
@@ -157,10 +168,9 @@ def placed(view: Any, costs: Costs, slot: int) -> Placed:
     """Describe the stage in ``slot``; its work is the rest of the variant it runs in, alone on all contexts."""
     resident = view.residents[slot]
     times = costs.variants[resident.variant].alone_ns
-    if resident.phase == _PENDING:
-        part, latency = 1.0, _dispatch_ns(costs)
-    else:
-        part, latency = min(1.0, resident.left_ns / times[resident.contexts]), 0.0
+    left, whole = float(resident.left_ns), float(times[resident.contexts])
+    latency = dispatch_ns(costs.config) if resident.phase == _PENDING else max(0.0, left - whole)
+    part = min(1.0, left / whole)
     work = latency + part * times[costs.config.contexts]
     return Placed(resident.variant, part, latency, _due(view, resident.deadline_ns), work)
 
@@ -212,49 +222,42 @@ def fastest_pick(view: Any, mask: np.ndarray, costs: Costs, task: int) -> int:
 
 
 @njit
-def _add_job(jobs: np.ndarray, n: int, job: int, due: float, rest: float) -> int:
+def _add_job(rows: np.ndarray, n: int, job: int, due: float, rest: float) -> int:
     for i in range(n):
-        if jobs[i, 0] == job:
-            jobs[i, 2] = max(jobs[i, 2], rest)
+        if rows[i, _JOB] == job:
+            rows[i, _REST] = max(rows[i, _REST], rest)
             return n
-    jobs[n, 0], jobs[n, 1], jobs[n, 2] = job, due, rest
+    rows[n, _JOB], rows[n, _DUE], rows[n, _REST] = job, due, rest
     return n + 1
 
 
 @njit
-def known_deadlines(view: Any, margin: float) -> Known:
-    """Collect the deadlines that can still be met.
+def known_deadlines(view: Any, costs: Costs, known: Known) -> Known:
+    """Fill ``known`` with the deadlines that can still be met.
 
     Spare time is what is left before the deadline when the device serves the rest of that job and of every job with an
     earlier or equal deadline, one stage at a time (T_queue + T_rest of the chain rule).
     """
-    jobs = np.empty((_MAX_KNOWN, 3))
+    rows = known.rows
     n = 0
     for k in range(view.n_tasks):
         task = view.tasks[k]
         if task.deadline_ns < _NEVER and task.slack_ns >= 0:
-            rest = float(max(task.critical_ns, task.job_ref_ns - task.earned_ns))
-            n = _add_job(jobs, n, task.job, _due(view, task.deadline_ns), rest)
+            rest = costs.stretch[task.stream] * max(task.critical_ns, task.job_ref_ns - task.earned_ns)
+            n = _add_job(rows, n, task.job, _due(view, task.deadline_ns), rest)
     for k in range(MAX_SLOTS):
         resident = view.residents[k]
         busy = resident.phase != _FREE and not resident.dropped
         if busy and resident.deadline_ns < _NEVER and resident.slack_ns >= 0:
             due = _due(view, resident.deadline_ns)
-            n = _add_job(jobs, n, resident.job, due, due - resident.slack_ns)
-    rows = np.empty((_MAX_KNOWN, 2))
+            rest = costs.stretch[resident.stream] * (due - resident.slack_ns)
+            n = _add_job(rows, n, resident.job, due, rest)
     for i in range(n):
-        queue = 0.0
+        rows[i, _SPARE] = rows[i, _DUE]
         for j in range(n):
-            if jobs[j, 1] <= jobs[i, 1]:
-                queue += jobs[j, 2]
-        rows[i, 0], rows[i, 1] = jobs[i, 1], jobs[i, 1] - queue
-    return Known(n, rows, margin)
-
-
-@njit
-def no_deadlines() -> Known:
-    """Nothing to protect."""
-    return Known(0, np.empty((_MAX_KNOWN, 2)), 0.0)
+            if rows[j, _DUE] <= rows[i, _DUE]:
+                rows[i, _SPARE] -= rows[j, _REST]
+    return Known(n, rows, known.margin)
 
 
 @njit
@@ -266,11 +269,11 @@ def keeps_deadlines(known: Known, joint: float, a: Placed, b: Placed) -> bool:
     """
     for i in range(known.n):
         delay = joint
-        if a.due <= known.rows[i, 0]:
+        if a.due <= known.rows[i, _DUE]:
             delay -= a.work
-        if b.due <= known.rows[i, 0]:
+        if b.due <= known.rows[i, _DUE]:
             delay -= b.work
-        if delay > 0.0 and delay + known.margin > known.rows[i, 1]:
+        if delay > 0.0 and delay + known.margin > known.rows[i, _SPARE]:
             return False
     return True
 
@@ -351,7 +354,7 @@ def urgent_join(view: Any, mask: np.ndarray, costs: Costs, a: Placed, known: Kno
     """
     endangered = False
     for i in range(known.n):
-        endangered |= known.rows[i, 0] < a.due and known.rows[i, 1] < a.work + known.margin
+        endangered |= known.rows[i, _DUE] < a.due and known.rows[i, _SPARE] < a.work + known.margin
     task = first_task(view, mask, EDF, -1)
     if not endangered or task < 0 or _due(view, view.tasks[task].deadline_ns) >= a.due:
         return 0
@@ -390,30 +393,28 @@ def act_in_order(
 
 
 @njit
-def act_greedy(views: np.ndarray, masks: np.ndarray, costs: Costs, any_version: bool, actions: np.ndarray) -> None:
-    """Earliest deadline first, with the partner of the highest predicted gain."""
-    known = no_deadlines()
+def act_greedy(
+    views: np.ndarray,
+    masks: np.ndarray,
+    costs: Costs,
+    any_version: bool,
+    gated: bool,
+    known: Known,
+    actions: np.ndarray,
+) -> None:
+    """Earliest deadline first, with the partner of the highest predicted gain.
+
+    If ``gated``, a pair must leave every known deadline the margin of ``known``.
+    """
     for lane in range(views.shape[0]):
         view, mask = views[lane], masks[lane]
         slot = resident_slot(view)
+        if gated:
+            known = known_deadlines(view, costs, known)
         if slot < 0:
             task = first_task(view, mask, EDF, -1)
             actions[lane] = first_of_pair(view, mask, costs, task, any_version, known) if task >= 0 else 0
         else:
-            _, actions[lane] = best_partner(view, mask, costs, placed(view, costs, slot), -1, any_version, known)
-
-
-@njit
-def act_gated(views: np.ndarray, masks: np.ndarray, costs: Costs, margin: float, actions: np.ndarray) -> None:
-    """As ``act_greedy`` with free versions, but a pair must leave every known deadline its ``margin``."""
-    for lane in range(views.shape[0]):
-        view, mask = views[lane], masks[lane]
-        slot = resident_slot(view)
-        known = known_deadlines(view, margin)
-        if slot < 0:
-            task = first_task(view, mask, EDF, -1)
-            actions[lane] = first_of_pair(view, mask, costs, task, True, known) if task >= 0 else 0
-        else:
             a = placed(view, costs, slot)
-            _, action = best_partner(view, mask, costs, a, -1, True, known)
+            _, action = best_partner(view, mask, costs, a, -1, any_version, known)
             actions[lane] = action if action > 0 else urgent_join(view, mask, costs, a, known)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.kernels import act_gated, costs_of
+from agents.kernels import act_greedy, costs_of, nothing_known
 from agents.scheduler import Scheduler
 from hexenv.engine.layout import Tables
 
@@ -37,5 +37,5 @@ class SlackGate(Scheduler):
     def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
         """See :meth:`Scheduler.act`."""
         actions = np.empty(len(views), np.int64)
-        act_gated(views, masks, self._costs, 1000.0 * self.margin_us, actions)
+        act_greedy(views, masks, self._costs, True, True, nothing_known(1000.0 * self.margin_us), actions)
         return actions

@@ -10,11 +10,14 @@ import pytest
 from hexenv.engine.layout import (
     CONFIG,
     MAX_CONTEXTS,
+    MAX_STREAMS,
     N_SHARES,
     N_TILES,
     N_VARIANTS,
     NO_DEADLINE,
     OP,
+    STREAM,
+    TEMPLATE,
     VARIANT,
     VIEW,
     Mode,
@@ -45,6 +48,7 @@ class Case:
     """One lane under construction."""
 
     mode: Mode = Mode.FUSED
+    dispatch: float = 0.0  # us a stage
     variants: list[Work] = field(default_factory=list)
     ops: list[list[int]] = field(default_factory=list)
 
@@ -93,6 +97,7 @@ class Case:
         """The constant tables of this case."""
         config = np.zeros(1, CONFIG)
         config["visible"], config["slots"], config["mode"], config["contexts"] = VISIBLE, 2, self.mode, CONTEXTS
+        config["entry_ns"] = self.dispatch * US
         config["share"] = (1, 2, 3)
         config["eta_shared"] = config["ddr_free"] = 1.0
         config["vtcm_bytes"] = 8e6
@@ -110,10 +115,12 @@ class Case:
                 ops[op]["variant"][work.version, work.tile] = row
             times = [variants[row]["alone_ns"][CONTEXTS] for row in rows]
             ops[op]["fastest"], ops[op]["ref_ns"] = rows[int(np.argmin(times))], min(times)
+        templates, streams = np.zeros(1, TEMPLATE), np.zeros(MAX_STREAMS, STREAM)
+        templates["n_stages"], templates["ref_ns"], streams["template_count"] = 10, 10 * 100 * US, 1
         empty = np.zeros(0)
         names: tuple[str, ...] = ()
         return Tables(
-            config, variants, ops, empty, empty, empty, empty, empty, empty, empty,
+            config, variants, ops, empty, templates, streams, empty, empty, empty, empty,
             "case", "train", "none", names, names, names, names, names, (0, 1),
         )  # fmt: skip
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import agents
+from agents.kernels import costs_of, known_deadlines, nothing_known
 from agents.slack_gate import SlackGate
 from hexenv.engine.layout import Mode, Phase
 
@@ -191,6 +192,18 @@ def test_gate_counts_the_queue_of_earlier_deadlines():
     case.view["tasks"][0, 1]["slack_ns"] = 150_000
     # now no pair keeps it, and the urgent one joins because it ends sooner than by waiting
     assert case.ask(gate) == (1, HVX, 0, 0)
+
+
+def test_gate_counts_the_dispatch_of_every_stage_to_come():
+    """The stages of a job take 100 us each here, so a dispatch of 25 us makes 500 us of rest 625."""
+    for dispatch, due, pairs in ((0.0, 810, True), (25.0, 810, False), (25.0, 960, True)):
+        case = Case(dispatch=dispatch)
+        case.resident(case.op(hmx_heavy(300)))
+        case.task(case.op(hvx_heavy(100)), due=due, rest=500)
+        # beside the resident for 300 us: 200 of them delay the job (175 with its dispatch), and the margin is 100
+        assert (case.ask(SlackGate(margin_us=100)) is not None) or not pairs
+        known = known_deadlines(case.view[0], costs_of(case.tables()), nothing_known())
+        assert known.rows[0, 1] == pytest.approx((due - 500 * (1 + dispatch / 100)) * 1000)
 
 
 def test_gate_never_lets_best_effort_beside_a_tight_stage_but_a_tight_stage_beside_best_effort(case):
