@@ -12,9 +12,13 @@ from hexenv.kernels.variants import alone_on
 
 SLOWEST = 8.0
 """A variant more than so many times slower than the fastest is not offered."""
+GAIN = 0.01
+"""What a larger tile class of a version must gain somewhere to be offered."""
+
+Profile = tuple[float, float, float, float, float]
 
 
-def profile(cost: StageCost, device: Device) -> tuple[float, float, float, float, float]:
+def profile(cost: StageCost, device: Device) -> Profile:
     """``(D us, V context-us, M us, VTCM bytes, duration alone us)`` of a variant, prologue included."""
     ddr_bytes = cost.prologue_bytes + cost.ddr_in_bytes + cost.ddr_out_bytes
     hvx_us = cost.prologue_hvx_us + cost.hvx_before_us + cost.hvx_after_us
@@ -24,9 +28,9 @@ def profile(cost: StageCost, device: Device) -> tuple[float, float, float, float
 def offers(operator: Operator, device: Device) -> tuple[StageCost, ...]:
     """The variants worth choosing from, by version and tile class.
 
-    Left out: variants that do not fit VTCM, those no better than another one in any of (D, V, M, VTCM, duration), which
-    covers tile classes that gain nothing over a smaller one, and those more than :data:`SLOWEST` times slower than the
-    fastest.
+    Left out: variants that do not fit VTCM, those no better than another one in any of (D, V, M, VTCM, duration), tile
+    classes that gain less than :data:`GAIN` over a smaller one of their version, and variants more than
+    :data:`SLOWEST` times slower than the fastest.
 
     Raises:
         ConfigError: nothing fits VTCM.
@@ -38,16 +42,20 @@ def offers(operator: Operator, device: Device) -> tuple[StageCost, ...]:
         )
     profiles = [profile(cost, device) for cost in costs]
     slowest = SLOWEST * min(duration for *_, duration in profiles)
-    kept = []
-    for index, mine in enumerate(profiles):
-        beaten = any(
-            all(theirs <= own for theirs, own in zip(other, mine, strict=True)) and (other != mine or rival < index)
-            for rival, other in enumerate(profiles)
-            if rival != index
-        )
-        if not beaten and mine[-1] <= slowest:
-            kept.append(costs[index])
-    return tuple(kept)
+
+    def beaten(mine: int) -> bool:
+        others = (index for index in range(len(costs)) if index != mine)
+        return any(_beats(costs, profiles, other, mine) for other in others)
+
+    return tuple(cost for index, cost in enumerate(costs) if profiles[index][-1] <= slowest and not beaten(index))
+
+
+def _beats(costs: list[StageCost], profiles: list[Profile], other: int, mine: int) -> bool:
+    """Whether the variant at ``other`` makes the one at ``mine`` pointless; of two equal ones the first stays."""
+    theirs, own = profiles[other], profiles[mine]
+    if costs[other].version is costs[mine].version and costs[other].vtcm_bytes < costs[mine].vtcm_bytes:
+        return all(a <= b * (1 + GAIN) for a, b in zip(theirs, own, strict=True))
+    return all(a <= b for a, b in zip(theirs, own, strict=True)) and (theirs != own or other < mine)
 
 
 def fastest_us(operator: Operator, device: Device) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 
 from hexenv.device import Device
 from hexenv.kernels.cost import StageCost, Version, alone_us
@@ -59,7 +58,7 @@ def hybrid_split(device: Device, hvx: Plan, hmx: Plan) -> Plan:
     """Plan of a HYBRID version that gives a part x of the output range to HMX and the rest to HVX.
 
     Each part gets half of the budget. x is the best in sixteenths for the operator alone: the shortest duration, then
-    the smallest load of the busier engine. There is no hybrid where all or nothing on HMX is best.
+    the smallest load of the busier engine. There is no hybrid where one engine with the whole budget does as well.
     """
 
     def plan(tile_class: int, budget: int) -> StageCost | None:
@@ -71,10 +70,10 @@ def hybrid_split(device: Device, hvx: Plan, hmx: Plan) -> Plan:
             hvx_us = (cost.hvx_before_us + cost.hvx_after_us) / device.contexts
             return alone_on(device, cost), max(hvx_us, cost.hmx_us)
 
-        ends = min(load(replace(vector, depth=2)), load(replace(matrix, depth=2)))
+        pure = [cost for cost in (hvx(tile_class, budget), hmx(tile_class, budget)) if cost is not None]
         mixes = [_mix(vector, matrix, step / HYBRID_STEPS) for step in range(1, HYBRID_STEPS)]
         best = min(mixes, key=load)
-        return best if load(best) < ends else None
+        return best if load(best) < min(load(cost) for cost in pure) else None
 
     return plan
 
@@ -91,7 +90,7 @@ def _mix(vector: StageCost, matrix: StageCost, x: float) -> StageCost:
         version=Version.HYBRID,
         tile_class=matrix.tile_class,
         tiles=max(1, math.ceil(blend("tiles"))),
-        depth=2,
+        depth=matrix.depth,
         vtcm_bytes=vector.vtcm_bytes + matrix.vtcm_bytes,
         ddr_in_bytes=blend("ddr_in_bytes"),
         ddr_out_bytes=blend("ddr_out_bytes"),

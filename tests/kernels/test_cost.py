@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hexenv.kernels import StageCost, Version, alone_us, body_hvx_us, prologue_us
 
 
-def cost(**fields: float) -> StageCost:
-    tiles, depth = int(fields.pop("tiles", 10)), int(fields.pop("depth", 2))
-    return StageCost(version=Version.HMX, tile_class=0, tiles=tiles, depth=depth, vtcm_bytes=1, **fields)
+def cost(**fields: Any) -> StageCost:
+    return StageCost(**{"version": Version.HMX, "tile_class": 0, "tiles": 10, "depth": 2, "vtcm_bytes": 1} | fields)
 
 
 def test_a_pipelined_body_takes_its_bottleneck_and_one_tile_of_the_rest() -> None:

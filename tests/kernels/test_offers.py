@@ -31,14 +31,17 @@ from hexenv.kernels import (
     offers,
     profile,
 )
-from hexenv.kernels.offers import SLOWEST
+from hexenv.kernels.matmul import Weight
+from hexenv.kernels.offers import GAIN, SLOWEST
 from hexenv.kernels.variants import alone_on
+
+QUANTISED: tuple[Weight, ...] = ("q4_0", "q8_0")
 
 CHOICE: list[Operator] = [
     FlashAttention(1, 512, 16, 8, 128),
     FlashAttention(128, 512, 16, 8, 128),
     FlashAttention(512, 2048, 16, 8, 128),
-    *(MatMul(weight, 2048, n, 2048) for weight in ("q4_0", "q8_0") for n in (2, 4, 8, 16, 32)),  # type: ignore[arg-type]
+    *(MatMul(weight, 2048, n, 2048) for weight in QUANTISED for n in (2, 4, 8, 16, 32)),
     *(MatMul("f16", 2048, n, 2048) for n in (1, 2, 4, 8, 16)),
     RmsNorm(128, 2048),
     RmsNorm(2048, 128),
@@ -99,6 +102,15 @@ def test_one_engine_is_the_only_sensible_one(operator: Operator, version: Versio
     assert versions(offers(operator, v79)) == {version}
 
 
+def same_version(cost: StageCost, rivals: list[StageCost]) -> list[StageCost]:
+    return [other for other in rivals if other.version is cost.version]
+
+
+def barely_better(mine: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """``mine`` holds more VTCM than ``other`` and gains no percent anywhere by it."""
+    return other[3] < mine[3] and all(a <= b * (1 + GAIN) for a, b in zip(other, mine, strict=True))
+
+
 @pytest.mark.parametrize("operator", CHOICE + LONG, ids=lambda op: op.name)
 def test_what_is_left_out_is_dominated_or_far_slower(operator: Operator, device: Device) -> None:
     every = list(operator.costs(device))
@@ -106,13 +118,16 @@ def test_what_is_left_out_is_dominated_or_far_slower(operator: Operator, device:
     limit = SLOWEST * min(alone_on(device, cost) for cost in every)
     for cost in every:
         mine = profile(cost, device)
-        rivals = [profile(other, device) for other in every if other is not cost]
-        beaten = any(all(a <= b for a, b in zip(other, mine, strict=True)) for other in rivals)
+        rivals = [other for other in every if other is not cost]
         if cost in offered:
             assert mine[-1] <= limit
-            assert not any(all(a <= b for a, b in zip(other, mine, strict=True)) and other != mine for other in rivals)
+            others = [profile(other, device) for other in rivals]
+            assert not any(all(a <= b for a, b in zip(other, mine, strict=True)) and other != mine for other in others)
+            assert not any(barely_better(mine, profile(other, device)) for other in same_version(cost, rivals))
         else:
-            assert beaten or mine[-1] > limit
+            assert mine[-1] > limit or any(
+                all(a <= b * (1 + GAIN) for a, b in zip(profile(other, device), mine, strict=True)) for other in rivals
+            )
 
 
 @pytest.mark.parametrize("operator", CHOICE + LONG, ids=lambda op: op.name)
@@ -123,12 +138,13 @@ def test_each_version_and_tile_class_is_offered_once(operator: Operator, device:
 
 def test_the_fastest_variant_is_always_offered(device: Device) -> None:
     for operator in CHOICE + LONG:
-        assert fastest_us(operator, device) == min(alone_on(device, cost) for cost in operator.costs(device))
+        shortest = min(alone_on(device, cost) for cost in operator.costs(device))
+        assert shortest <= fastest_us(operator, device) <= (1 + GAIN) * shortest
 
 
 def test_larger_tile_classes_pay_in_prefill(v79: Device) -> None:
     durations = [alone_on(v79, cost) for cost in offers(MatMul("q4_0", 6144, 128, 2048), v79)]
-    assert len(durations) == 4
+    assert len(durations) == 3  # all of VTCM gains less than a percent
     assert durations == sorted(durations, reverse=True)
 
 
