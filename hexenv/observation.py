@@ -130,15 +130,15 @@ def observation_space(tables: Tables) -> spaces.Dict:
 
 def empty(tables: Tables, batch: int) -> Observation:
     """Uninitialised arrays for ``batch`` observations, each with a leading batch axis."""
-    shapes = {
-        "tasks": (tables.visible, len(TASKS)),
-        "profiles": (tables.visible, N_VARIANTS * PROFILE_PARTS),
-        "residents": (MAX_SLOTS, len(RESIDENTS)),
-        "vtcm": (len(VTCM),),
-        "streams": (MAX_STREAMS, len(STREAMS)),
-        "device": tables.constants.shape,
+    visible, dtype = tables.visible, np.float32
+    return {
+        "tasks": np.empty((batch, visible, len(TASKS)), dtype),
+        "profiles": np.empty((batch, visible, N_VARIANTS * PROFILE_PARTS), dtype),
+        "residents": np.empty((batch, MAX_SLOTS, len(RESIDENTS)), dtype),
+        "vtcm": np.empty((batch, len(VTCM)), dtype),
+        "streams": np.empty((batch, MAX_STREAMS, len(STREAMS)), dtype),
+        "device": np.empty((batch, *tables.constants.shape), dtype),
     }
-    return {key: np.empty((batch, *shape), np.float32) for key, shape in shapes.items()}
 
 
 def encode(views: NDArray[Any], tables: Tables, out: Observation, start: int = 0, stop: int | None = None) -> None:
@@ -312,4 +312,5 @@ def _encode(
                 _encode_stream(view.streams[s], streams[lane, s])
             else:
                 streams[lane, s] = 0.0
-        device[lane] = constants
+        for i in range(constants.shape[0]):
+            device[lane, i] = constants[i]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,7 +144,7 @@ class GanttChart:
         names += _ENGINES
         names += tables.stream_names
         edges = np.linspace(_TOP, _BOTTOM, len(names) + 1).astype(int)
-        self._rows = [(int(top) + 3, int(bottom) - 3) for top, bottom in zip(edges[:-1], edges[1:], strict=True)]
+        self._rows = [(int(top) + 3, int(bottom) - 3) for top, bottom in pairwise(edges)]
         self._background = _background(names, self._rows, tables.stream_names)
 
     def frame(self, trace: NDArray[Any], now_ns: int) -> NDArray[np.uint8]:
