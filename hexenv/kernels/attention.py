@@ -188,9 +188,9 @@ class FlashAttention:
         return best
 
     def _largest_kv(self, queries: int, budget: int) -> int:
-        most = padded_to(self.kv, KV_STEP)
+        most = padded(self.kv, KV_STEP)
         if self.kv >= PIPELINE_BLOCKS * KV_STEP:
-            most = padded_to(blocks(self.kv, PIPELINE_BLOCKS), KV_STEP)
+            most = padded(blocks(self.kv, PIPELINE_BLOCKS), KV_STEP)
             while blocks(self.kv, most) < PIPELINE_BLOCKS:
                 most -= KV_STEP
         for kv in range(most, 0, -KV_STEP):
@@ -207,8 +207,3 @@ class FlashAttention:
         key_value = (2 * pairs + 2) * kv * self.head_dim * F16
         scores = 2 * pairs * rows * kv * F16
         return 3 * operand + diagonals + key_value + scores + 4 * rows * F32 + MASK_SLOTS * queries * kv * F16
-
-
-def padded_to(total: int, step: int) -> int:
-    """``total`` rounded up to a multiple of ``step``."""
-    return blocks(total, step) * step

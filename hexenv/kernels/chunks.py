@@ -16,9 +16,9 @@ def blocks(total: int, size: int) -> int:
     return -(-total // size)
 
 
-def padded(total: int) -> int:
-    """``total`` rounded up to whole tiles."""
-    return blocks(total, TILE) * TILE
+def padded(total: int, step: int = TILE) -> int:
+    """``total`` rounded up to a multiple of ``step``, by default to whole tiles."""
+    return blocks(total, step) * step
 
 
 @dataclass(frozen=True, slots=True)

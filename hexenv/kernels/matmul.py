@@ -24,8 +24,8 @@ DDR_TILE_BYTES: dict[str, int] = {"q4_0": 576, "q8_0": 1088, "f16": 2048}
 VTCM_TILE_BYTES: dict[str, int] = {"q4_0": 640, "q8_0": 1152, "f16": 2048}
 """The same in VTCM, aligned to 128 bytes."""
 F16_TILE_BYTES = 2048
-QUANTISED_BLOCK_BYTES = 1152
-"""8-bit activations of up to 32 tokens and 32 values of k, scales included."""
+HVX_BLOCK_BYTES: dict[str, tuple[int, ...]] = {"q4_0": (1152, 36), "q8_0": (1152, 36), "f16": (64,)}
+"""VTCM of 32 values of a token on the HVX path: tiled (8 bit, replicated over the lanes, scales) or else flat."""
 SCALE_TABLE_BYTES = 256
 F32 = 4
 PIPELINED_TOKENS = 32
@@ -143,21 +143,23 @@ class MatMul:
     def _hvx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
         """All activations resident, each thread streams blocks of 32 weight columns through its own DMA ring."""
         column_tiles = blocks(self.k, TILE)
-        activation_bytes = column_tiles * blocks(self.n, TILE) * self._activation_block_bytes
-        block_bytes = column_tiles * VTCM_TILE_BYTES[self.weight]
         column_blocks = blocks(self.m, TILE)
-        prefetch = min(PREFETCH[0] if self.n <= 4 else PREFETCH[1], blocks(column_blocks, device.contexts))
-        while prefetch and activation_bytes + device.contexts * prefetch * block_bytes > budget:
-            prefetch //= 2
-        if prefetch == 0:
+        ring_bytes = device.contexts * column_tiles * VTCM_TILE_BYTES[self.weight]
+        fits = [size for size in HVX_BLOCK_BYTES[self.weight] if self.n * column_tiles * size + ring_bytes <= budget]
+        if not fits:
             return None
+        block_bytes = fits[0]
+        activation_bytes = self.n * column_tiles * block_bytes
+        prefetch = min(PREFETCH[0] if self.n <= 4 else PREFETCH[1], blocks(column_blocks, device.contexts))
+        while activation_bytes + prefetch * ring_bytes > budget:
+            prefetch //= 2
         hvx_us = self._weight_tiles * self._hvx_tile_us(device)
         return StageCost(
             version=Version.HVX,
             tile_class=tile_class,
             tiles=blocks(column_blocks, device.contexts) * self.batch,
             depth=2,
-            vtcm_bytes=activation_bytes + device.contexts * prefetch * block_bytes,
+            vtcm_bytes=activation_bytes + prefetch * ring_bytes,
             ddr_in_bytes=self._weight_tiles * DDR_TILE_BYTES[self.weight],
             ddr_out_bytes=self._outputs * F32,
             hvx_before_us=hvx_us,
@@ -165,12 +167,8 @@ class MatMul:
             prologue_hvx_us=self._activations * device.quantise_ns * 1e-3,
             fixed_us=device.kernel_fixed_us,
             fork_joins=1,
-            phi=vtcm_bound(device, self._weight_tiles * (VTCM_TILE_BYTES[self.weight] + self.n * TILE), hvx_us),
+            phi=vtcm_bound(device, self._weight_tiles * (VTCM_TILE_BYTES[self.weight] + self.n * block_bytes), hvx_us),
         )
-
-    @property
-    def _activation_block_bytes(self) -> int:
-        return F16_TILE_BYTES if self.weight == "f16" else QUANTISED_BLOCK_BYTES
 
     def _dequant_tile_us(self, device: Device) -> float:
         if device.pipeline == "serial":
