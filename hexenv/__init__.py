@@ -12,7 +12,10 @@ from gymnasium.envs.registration import register
 
 __version__ = "0.1.0"
 
-_ENTRY_POINTS = {"entry_point": "hexenv.env:HexagonEnv", "vector_entry_point": "hexenv.vector:HexagonVectorEnv"}
-
-register(id="hexenv/Hexagon-v0", **_ENTRY_POINTS)
-register(id="hexenv/HexagonMultiDiscrete-v0", kwargs={"actions": "factored"}, **_ENTRY_POINTS)
+for _id, _actions in (("hexenv/Hexagon-v0", "flat"), ("hexenv/HexagonMultiDiscrete-v0", "factored")):
+    register(
+        id=_id,
+        entry_point="hexenv.env:HexagonEnv",
+        vector_entry_point="hexenv.vector:HexagonVectorEnv",
+        kwargs={"actions": _actions},
+    )

@@ -17,7 +17,7 @@ Every index in ``0..36 K`` decodes to exactly one of these and back.
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -121,7 +121,7 @@ class MaskedMultiDiscrete(spaces.MultiDiscrete):
 
 @batch_space.register(MaskedDiscrete)
 def _batch_masked_discrete(space: MaskedDiscrete, n: int = 1) -> MaskedMultiDiscrete:
-    return MaskedMultiDiscrete([space.n] * n, dtype=space.dtype.type, seed=deepcopy(space.np_random))
+    return MaskedMultiDiscrete([int(space.n)] * n, dtype=space.dtype.type, seed=deepcopy(space.np_random))
 
 
 class FlatActions:
@@ -180,14 +180,14 @@ class FactoredActions:
         """
         n = len(masks)
         legal = masks[:, 1:].reshape(n, -1, N_VERSIONS, N_TILES, N_SHARES)
-        tasks = legal.any(axis=(2, 3, 4))
-        idle = ~tasks.any(axis=1, keepdims=True)
-        parts = [legal.any(axis=axes) | idle for axes in ((1, 3, 4), (1, 2, 4), (1, 2, 3))]
+        tasks = np.any(legal, axis=(2, 3, 4))
+        idle = ~np.any(tasks, axis=1, keepdims=True)
+        parts = [np.any(legal, axis=axes) | idle for axes in ((1, 3, 4), (1, 2, 4), (1, 2, 3))]
         return np.concatenate([masks[:, :1], tasks, *parts], axis=1)
 
 
-Actions = FlatActions | FactoredActions
-_FLAVOURS = {"flat": FlatActions, "factored": FactoredActions}
+Actions: TypeAlias = FlatActions | FactoredActions
+_FLAVOURS: dict[str, type[Actions]] = {"flat": FlatActions, "factored": FactoredActions}
 
 
 def make_actions(flavour: str, tables: Tables) -> Actions:
@@ -204,4 +204,4 @@ def _variant_distances() -> NDArray[np.float64]:
     def gap(part: NDArray[np.intp]) -> NDArray[np.intp]:
         return np.abs(part[:, None] - part[None, :])
 
-    return (gap(version) * N_TILES + gap(tile)) * float(N_SHARES) + gap(share)
+    return ((gap(version) * N_TILES + gap(tile)) * N_SHARES + gap(share)).astype(np.float64)

@@ -1,8 +1,8 @@
 """Measure decisions/s of the environments, beside Gymnasium's CartPole in the same run.
 
-What is timed is step() alone: observations, masks, infos and autoresets included. A random legal action for each decision is
-drawn between the timed parts (a random action for CartPole). A sub-environment's step that only resets it is not counted
-as a decision, though its time is.
+What is timed is step() alone: observations, masks, infos and autoresets included. A random legal action for each
+decision is drawn between the timed parts (a random action for CartPole). A sub-environment's step that only resets it
+is not counted as a decision, though its time is.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def run(scenario: str, device: str, seconds: float, num_envs: int) -> dict[str, 
     Raises:
         ConfigError: the scenario, device or number of environments is not allowed.
     """
-    setup = {"scenario": scenario, "device": device}
+    setup: dict[str, Any] = {"scenario": scenario, "device": device}
     figures = {}
     for key, threads in (("batched_1_thread", 1), ("batched_2_threads", 2)):
         batch = gymnasium.make_vec(HEXAGON, num_envs, threads=threads, **setup)

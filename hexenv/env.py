@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -16,7 +16,7 @@ from hexenv.lanes import RENDER_MODES, Lanes
 from hexenv.observation import Observation
 
 
-class HexagonEnv(gym.Env[Observation, Any]):
+class HexagonEnv(gym.Env[dict[str, Any], Any]):
     """Schedule camera, vision and language-model work on a phone NPU, one slot at a time.
 
     ## Description
@@ -57,9 +57,10 @@ class HexagonEnv(gym.Env[Observation, Any]):
 
     A ``Dict`` of float32 boxes with finite bounds and fixed scaling, about 3 KiB at K = 8. All amounts are predictions.
     *log* is ``min(1, log2(1 + t / 1 us) / 20)``, *signed* is ``t / (|t| + 10 ms)``, *ratio c* is ``x / (x + c)``. Rows
-    that stand for nothing are zeros.
+    that stand for nothing are zeros. Each box has one dimension, the rows below one after the other: the tasks are
+    ``observation["tasks"].reshape(K, 18)``.
 
-    ``tasks``, shape (K, 18): ready stages, earliest deadline first, each stream's head before others.
+    ``tasks``, K rows of 18: ready stages, earliest deadline first, each stream's head before others.
 
     | Index | Meaning                                                              | Min | Max |
     |-------|----------------------------------------------------------------------|-----|-----|
@@ -82,7 +83,7 @@ class HexagonEnv(gym.Env[Observation, Any]):
     | 16    | backlog: live jobs of its stream, ratio 4                            | 0   | 1   |
     | 17    | stream: (index of its stream + 1) / 8                                | 0   | 1   |
 
-    ``profiles``, shape (K, 60): the task's 12 variants (version * 4 + tile) by 5 profile parts.
+    ``profiles``, K rows of 60: the task's 12 variants (version * 4 + tile) by 5 profile parts.
 
     | Index    | Meaning                                                           | Min | Max |
     |----------|-------------------------------------------------------------------|-----|-----|
@@ -92,7 +93,7 @@ class HexagonEnv(gym.Env[Observation, Any]):
     | 5 v + 3  | DMA traffic                                                       | 0   | 1   |
     | 5 v + 4  | predicted duration                                                | 0   | 1   |
 
-    ``residents``, shape (2, 24): a row a slot, pending picks included.
+    ``residents``, 2 rows of 24: a row a slot, pending picks included.
 
     | Index | Meaning                                                              | Min | Max |
     |-------|----------------------------------------------------------------------|-----|-----|
@@ -125,7 +126,7 @@ class HexagonEnv(gym.Env[Observation, Any]):
     | 1     | largest: largest free block / VTCM                                   | 0   | 1   |
     | 2-17  | cell_0 .. cell_15: occupied part of each sixteenth, in address order | 0   | 1   |
 
-    ``streams``, shape (8, 7): the scenario's streams in order.
+    ``streams``, 8 rows of 7: the scenario's streams in order.
 
     | Index | Meaning                                                              | Min | Max |
     |-------|----------------------------------------------------------------------|-----|-----|
@@ -206,7 +207,7 @@ class HexagonEnv(gym.Env[Observation, Any]):
     ...     over = terminated or truncated
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 20}
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 20}  # noqa: RUF012
 
     def __init__(
         self,
@@ -288,7 +289,7 @@ class HexagonEnv(gym.Env[Observation, Any]):
         return self._lanes.render(0)
 
     def _outcome(self) -> tuple[Observation, dict[str, Any]]:
-        observation = {key: value[0] for key, value in self._lanes.observe().items()}
+        observation = {key: value.ravel() for key, value in self._lanes.observe().items()}
         return observation, {key: value[0] for key, value in self._lanes.infos().items()}
 
     def _settings(self, options: dict[str, Any]) -> NDArray[np.int64] | None:

@@ -70,8 +70,8 @@ class Lanes:
         self._repaired = np.zeros(batch, np.bool_)
 
     def observation_space(self) -> spaces.Dict:
-        """A new observation space of one lane."""
-        return observation.observation_space(self.tables)
+        """A new observation space of one lane, its boxes flattened."""
+        return observation.flat_observation_space(self.tables)
 
     def action_space(self) -> spaces.Discrete | spaces.MultiDiscrete:
         """A new action space of one lane."""
@@ -119,7 +119,7 @@ class Lanes:
         self._executed[:], self._repaired[:] = index, repaired
 
     def observe(self) -> Observation:
-        """The observation of every lane in new arrays."""
+        """The observation of every lane in new arrays, rows not flattened yet."""
         out = observation.empty(self.tables, self.batch)
         observation.encode(self.simulator.views, self.tables, out)
         return out

@@ -117,7 +117,7 @@ Observation = dict[str, NDArray[np.float32]]
 
 def observation_space(tables: Tables) -> spaces.Dict:
     """The space of one sub-environment's observation: boxes with the bounds of the feature tables."""
-    boxes = {
+    boxes: dict[str, spaces.Space[Any]] = {
         "tasks": _box((tables.visible,), TASKS),
         "profiles": spaces.Box(0.0, 1.0, (tables.visible, N_VARIANTS * PROFILE_PARTS), np.float32),
         "residents": _box((MAX_SLOTS,), RESIDENTS),
@@ -126,6 +126,21 @@ def observation_space(tables: Tables) -> spaces.Dict:
         "device": spaces.Box(0.0, 1.0, tables.constants.shape, np.float32),
     }
     return spaces.Dict(boxes)
+
+
+def flat_observation_space(tables: Tables) -> spaces.Dict:
+    """The same with each box flattened to one dimension: what the Gymnasium environments show.
+
+    Stable-Baselines3 takes a box of two dimensions for a mistake.
+    """
+    rows = observation_space(tables)
+    flat: dict[str, spaces.Space[Any]] = {key: spaces.flatten_space(box) for key, box in rows.items()}
+    return spaces.Dict(flat)
+
+
+def flatten(observation: Observation, batch: int) -> Observation:
+    """Views of the arrays with all axes but the leading one of ``batch`` flattened."""
+    return {key: array.reshape(batch, -1) for key, array in observation.items()}
 
 
 def empty(tables: Tables, batch: int) -> Observation:

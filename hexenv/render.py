@@ -70,7 +70,7 @@ def text(tables: Tables, view: np.void, mask: NDArray[np.bool_]) -> str:
     mode = Mode(int(tables.config["mode"][0])).name.lower()
     lines = [f"{tables.scenario} on {tables.device} ({tables.split}, {mode})   t = {_ms(view['now_ns'])} ms", ""]
     lines.append(f"{'task':>4} {'stream':<14} {'operator':<34} {'slack':>10} {'chain':>10}  legal variants")
-    choices = mask[1:].reshape(tables.visible, len(VERSION_NAMES), N_TILES, -1).any(axis=3)
+    choices = np.any(mask[1:].reshape(tables.visible, len(VERSION_NAMES), N_TILES, -1), axis=3)
     for k, task in enumerate(view["tasks"][: view["n_tasks"]]):
         head = "*" if task["head"] else " "
         slack = "-" if task["slack_ns"] >= NO_DEADLINE else _ms(task["slack_ns"])
@@ -235,7 +235,7 @@ def _background(names: list[str], rows: list[tuple[int, int]], streams: tuple[st
     kinds.update(_MARKS.values())
     kinds.update([_DEADLINE])
     kinds = {**dict(zip(streams, _STREAM_COLOURS, strict=False)), **kinds}
-    patches = [Patch(color=tuple(c / 255 for c in colour), label=label) for label, colour in kinds.items()]
+    patches = [Patch(color="#{:02x}{:02x}{:02x}".format(*colour), label=label) for label, colour in kinds.items()]
     figure.legend(handles=patches, loc="upper left", ncols=8, fontsize=6, frameon=False, borderpad=0.2)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3].copy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -17,7 +17,7 @@ from hexenv.engine import Simulator
 from hexenv.engine.layout import Tables
 from hexenv.errors import ConfigError
 from hexenv.lanes import RENDER_MODES, Lanes
-from hexenv.observation import Observation
+from hexenv.observation import Observation, flatten
 
 Step = tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
@@ -49,7 +49,7 @@ class HexagonVectorEnv(VectorEnv[Observation, Any, NDArray[Any]]):
         ConfigError: an argument is unknown or out of range.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 20}  # type: ignore[misc]
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 20}  # noqa: RUF012
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class HexagonVectorEnv(VectorEnv[Observation, Any, NDArray[Any]]):
         self.num_envs = num_envs
         self.render_mode = render_mode
         self._autoreset = _autoreset_mode(autoreset_mode)
-        self.metadata = {**type(self).metadata, "autoreset_mode": self._autoreset}  # type: ignore[misc]
+        self.metadata = {**type(self).metadata, "autoreset_mode": self._autoreset}
         self.single_observation_space = self._lanes.observation_space()
         self.single_action_space = self._lanes.action_space()
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -125,7 +125,7 @@ class HexagonVectorEnv(VectorEnv[Observation, Any, NDArray[Any]]):
             self._over = np.zeros(self.num_envs, np.bool_)
         else:
             self._over[where] = False
-        return self._lanes.observe(), self._infos()
+        return flatten(self._lanes.observe(), self.num_envs), self._infos()
 
     def step(self, actions: Any) -> Step:
         """Decide in every sub-environment; all actions are checked before any of them moves.
@@ -152,7 +152,7 @@ class HexagonVectorEnv(VectorEnv[Observation, Any, NDArray[Any]]):
         final = {}
         if self._autoreset is AutoresetMode.SAME_STEP and self._over.any():
             final = self._reset_finished(observation)
-        return observation, rewards, terminated, truncated, {**self._infos(), **final}
+        return flatten(observation, self.num_envs), rewards, terminated, truncated, {**self._infos(), **final}
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Masks of the legal actions, bool (n, A), or (n, 1+K+V+T+S) for factored actions."""
@@ -174,7 +174,7 @@ class HexagonVectorEnv(VectorEnv[Observation, Any, NDArray[Any]]):
         self._over = np.zeros(self.num_envs, np.bool_)
         final_obs = np.full(self.num_envs, None, dtype=object)
         for lane in np.flatnonzero(over):
-            final_obs[lane] = {key: value[lane].copy() for key, value in observation.items()}
+            final_obs[lane] = {key: value[lane].flatten() for key, value in observation.items()}
         final_info = self._lanes.infos()
         for value in final_info.values():
             value[~over] = 0
