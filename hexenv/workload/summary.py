@@ -13,16 +13,18 @@ def streams(tables: Tables) -> pd.DataFrame:
 
     Columns: ``stages`` of a job, ``chain_us`` (its stages one after another, fastest variants, one batch),
     ``deadline_us``, ``tightness`` (deadline / chain), ``utilisation`` (chain / mean time between jobs at load 1; for a
-    closed loop chain / (chain + gap)), ``choice`` (part of its stages with at least two versions).
+    closed loop at the pace that its deadline asks for, without deadline at its own), ``choice`` (part of its stages with
+    at least two versions).
     """
     rows = []
     for name, stream in zip(tables.stream_names, tables.streams, strict=True):
         first, count = int(stream["template_start"]), int(stream["template_count"])
         templates = tables.templates[first : first + count]
         chain_us = float(np.mean([_chain_us(tables, template) for template in templates]))
-        spacing_us = stream["period_ns"] / 1e3 or chain_us + stream["gap_ns"] / 1e3
         best_effort = stream["deadline_ns"] == NO_DEADLINE
         deadline_us = np.nan if best_effort else stream["deadline_ns"] / 1e3
+        served_us = chain_us if best_effort else deadline_us
+        spacing_us = stream["period_ns"] / 1e3 or served_us + stream["gap_ns"] / 1e3
         rows.append(
             {
                 "stream": name,
