@@ -1,0 +1,143 @@
+"""Command line of the evaluation: ``python -m eval``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import agents
+from hexenv.errors import EXIT_CODE, ConfigError
+
+_ENGINE_OPTIONS: dict[str, tuple[type, str]] = {
+    "mode": (
+        str,
+        "run every scheduler in this mode: serial, concurrent, fused_serial or fused (default: each in its own)",
+    ),
+    "hmx_lock": (str, "mode concurrent: how long a graph holds the HMX lock: batch, op or chunk"),
+    "vtcm_split": (str, "mode concurrent: how VTCM is divided: static or on_demand"),
+    "context_split": (str, "mode concurrent: how HVX contexts are divided: static or shared"),
+    "visible": (int, "tasks a scheduler sees at once (K), 1 to 16"),
+    "miss_weight": (float, "weight of a deadline miss (lambda)"),
+    "noise": (float, "spread of actual durations around the predicted ones (sigma of the log-normal)"),
+    "horizon_us": (float, "length of an episode in us"),
+    "placement": (str, "where the scheduler runs, which sets the cost of a decision: host or dsp"),
+}
+"""Engine settings that an option replaces; without it the scenario's own holds."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, like every other error of the command."""
+        self.exit(EXIT_CODE, f"error: {message} (python -m eval --help explains all options)\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All options."""
+    parser = _Parser(
+        prog="python -m eval",
+        description="Run schedulers on held-out episodes, the same for each, and compare them: a table, summary.csv, "
+        "streams.csv, episodes.csv and report.html.",
+        epilog="Examples: python -m eval --checkpoint runs/mine; "
+        "python -m eval --scenario camera_decode --schedulers serial,slack_gate --episodes 12",
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32, width=110),
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="RUN",
+        help="folder of a training run: evaluate its policy beside the rules; scenario, device and engine settings come "
+        "from its config.json, results go into the folder unless --out is given",
+    )
+    parser.add_argument(
+        "--scenario",
+        type=_names,
+        metavar="NAME,...",
+        help="scenarios to evaluate on: bundled names or paths of .toml files, separated by commas (default: all bundled)",
+    )
+    parser.add_argument("--device", metavar="NAME", help="device: a name or the path of a .toml file (default: v79)")
+    parser.add_argument(
+        "--schedulers",
+        type=_names,
+        metavar="NAME,...",
+        help=f"rules to run, out of {', '.join(agents.names())} (default: all)",
+    )
+    parser.add_argument(
+        "--episodes",
+        type=int,
+        metavar="N",
+        help="held-out episodes of a scenario, spread evenly over its loads and mixes (default: 60)",
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: runs/eval)")
+    parser.add_argument("--markdown", action="store_true", help="print the results as a Markdown table")
+    group = parser.add_argument_group("engine settings (default: those of the scenario)")
+    for name, (kind, text) in _ENGINE_OPTIONS.items():
+        names = ["--" + name.replace("_", "-")] + (["--lambda"] if name == "miss_weight" else [])
+        group.add_argument(*names, dest=name, type=kind, default=argparse.SUPPRESS, metavar="X", help=text)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code: 0, 2 for wrong input, 130 when interrupted."""
+    options = vars(make_parser().parse_args(argv))
+    try:
+        if options["checkpoint"] is None:
+            _evaluate_rules(options)
+        else:
+            _evaluate_checkpoint(options)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_CODE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _evaluate_checkpoint(options: dict[str, Any]) -> None:
+    from eval.runner import evaluate_run
+
+    taken = [name for name in ("scenario", "device", *_ENGINE_OPTIONS) if options.get(name) is not None]
+    if taken:
+        flags = ", ".join("--" + name.replace("_", "-") for name in taken)
+        raise ConfigError(f"{flags} cannot be given with --checkpoint: the run's config.json decides")
+    evaluate_run(
+        options["checkpoint"],
+        options["episodes"],
+        schedulers=options["schedulers"],
+        out=options["out"],
+        markdown=options["markdown"],
+    )
+
+
+def _evaluate_rules(options: dict[str, Any]) -> None:
+    from eval.runner import EPISODES, Plan, execute
+    from hexenv.workload import scenario_names
+
+    settings = {name: options[name] for name in _ENGINE_OPTIONS if name in options}
+    scenarios, names = options["scenario"] or scenario_names(), options["schedulers"] or agents.names()
+    device, folder = options["device"] or "v79", options["out"] or Path("runs/eval")
+    episodes = EPISODES if options["episodes"] is None else options["episodes"]
+    command = ["--scenario", ",".join(scenarios), "--device", device, "--schedulers", ",".join(names)]
+    command += ["--episodes", str(episodes), "--out", str(folder)]
+    for name, value in settings.items():
+        command += ["--" + name.replace("_", "-"), str(value)]
+    rules = tuple(agents.make(name) for name in names)
+    execute(
+        Plan(scenarios, device, rules, episodes, settings, command=tuple(command)), folder, markdown=options["markdown"]
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Names separated by commas, each once."""
+    names = tuple(name.strip() for name in text.split(","))
+    if "" in names or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing, or something twice; give names separated by commas")
+    return names
+
+
+if __name__ == "__main__":
+    sys.exit(main())

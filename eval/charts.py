@@ -1,0 +1,176 @@
+"""The report's charts: misses against throughput, latency distributions, engine busy shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
+
+from eval.metrics import deadline_streams, percentile_us
+from eval.play import Outcome
+from eval.summary import LEARNED
+from eval.theme import MARKERS, figure, light, scheduler_slots
+from hexenv.engine.layout import NO_DEADLINE
+
+_SIZE_IN = (4.6, 3.5)
+_CURVE_POINTS = 240
+_MARKED = (95, 99)
+_OFFSETS_PT = [(8, 0), (-8, 0), (0, 8), (0, -8)] + [
+    (sx * 9, sy * 11 * k) for k in (1, 2, 3, 4) for sx in (1, -1) for sy in (1, -1)
+]
+"""Where a point's label may stand, from near to far."""
+
+
+def trade_off(summary: pd.DataFrame) -> Figure:
+    """Throughput over miss rate, a point a scheduler with its paired 95 % intervals; ``summary``: one scenario's rows."""
+    drawing = figure(*_SIZE_IN)
+    axes = drawing.subplots()
+    slots = scheduler_slots(list(summary["scheduler"]))
+    for _, row in summary.iterrows():
+        slot, colour = slots[row["scheduler"]], light(f"scheduler-{slots[row['scheduler']]}")
+        x, y = 100.0 * row["miss_rate"], row["throughput"]
+        axes.errorbar(
+            x,
+            y,
+            xerr=[[x - 100.0 * row["miss_rate_low"]], [100.0 * row["miss_rate_high"] - x]],
+            yerr=[[y - row["throughput_low"]], [row["throughput_high"] - y]],
+            fmt=MARKERS[slot],
+            markersize=7 if row["scheduler"] == LEARNED else 5.5,
+            color=colour,
+            elinewidth=1.0,
+            gid=f"point-{row['scheduler']}",
+        )
+    axes.set_xlabel("missed deadlines, % of due")
+    axes.set_ylabel("throughput, ms of reference work per ms")
+    axes.grid(True, linewidth=0.6)
+    axes.margins(0.14)
+    left, right = axes.get_xlim()
+    axes.set_xlim(max(left, -0.04 * right), right)
+    drawing.draw_without_rendering()
+    _label_points(axes, summary)
+    return drawing
+
+
+def _label_points(axes: Axes, summary: pd.DataFrame) -> None:
+    """Write each scheduler's name beside its point, at the place that covers least; near places are tried first."""
+    places = list(zip(100.0 * summary["miss_rate"], summary["throughput"], strict=True))
+    taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform(places)]
+    frame = axes.get_window_extent()
+    for name, place in zip(summary["scheduler"], places, strict=True):
+        weight = "bold" if name == LEARNED else "normal"
+        labels = [_label(axes, name, place, offset, weight) for offset in _OFFSETS_PT]
+        boxes = [label.get_window_extent() for label in labels]
+        hidden = [sum(box.overlaps(other) for other in taken) + 2 * (not _inside(box, frame)) for box in boxes]
+        chosen = int(np.argmin(hidden))
+        taken.append(boxes[chosen])
+        for i, label in enumerate(labels):
+            if i != chosen:
+                label.remove()
+
+
+def _label(axes: Axes, name: str, place: tuple[float, float], offset: tuple[float, float], weight: str) -> Annotation:
+    dx, dy = offset
+    return axes.annotate(
+        name,
+        place,
+        xytext=offset,
+        textcoords="offset points",
+        fontsize=8.5,
+        fontweight=weight,
+        ha="left" if dx > 0 else "right" if dx < 0 else "center",
+        va="center" if dx else "bottom" if dy > 0 else "top",
+    )
+
+
+def _inside(box: Bbox, frame: Bbox) -> bool:
+    return bool(box.x0 >= frame.x0 and box.x1 <= frame.x1 and box.y0 >= frame.y0 and box.y1 <= frame.y1)
+
+
+def latency_streams(outcomes: Sequence[Outcome]) -> list[int]:
+    """The streams that get a latency chart: those with deadlines and finished jobs, or all that finished any."""
+    tables = outcomes[0].tables
+    served = [s for s in range(len(tables.stream_names)) if any(o.latency_ns(s).size for o in outcomes)]
+    timed = set(deadline_streams(tables).tolist())
+    return [s for s in served if s in timed] or served
+
+
+def latencies(outcomes: Sequence[Outcome], stream: int) -> Figure:
+    """Share of a stream's jobs that finished within a latency, a curve a scheduler.
+
+    Jobs that were dropped or rejected never finish, so a curve ends below 100 % by their share. The marks are p95 and p99
+    of the finished jobs, the figures of the tables.
+    """
+    drawing = figure(*_SIZE_IN)
+    axes = drawing.subplots()
+    slots = scheduler_slots([o.scheduler for o in outcomes])
+    deadline_ns = int(outcomes[0].tables.streams["deadline_ns"][stream])
+    longest_ms = 0.0
+    for outcome in sorted(outcomes, key=lambda o: o.scheduler == LEARNED):
+        latency_ns = outcome.latency_ns(stream)
+        if not latency_ns.size:
+            continue
+        finished = latency_ns.size / (latency_ns.size + outcome.lost(stream))
+        shares = np.linspace(0.0, 1.0, _CURVE_POINTS)
+        latency_ms = np.quantile(latency_ns, shares, method="inverted_cdf") / 1e6
+        slot = slots[outcome.scheduler]
+        colour, learned = light(f"scheduler-{slot}"), outcome.scheduler == LEARNED
+        axes.step(
+            latency_ms,
+            100.0 * finished * shares,
+            where="post",
+            color=colour,
+            linewidth=2.2 if learned else 1.3,
+            gid=f"curve-{outcome.scheduler}",
+        )
+        marks_ms = [percentile_us(latency_ns, p) / 1e3 for p in _MARKED]
+        axes.plot(
+            marks_ms,
+            [p * finished for p in _MARKED],
+            MARKERS[slot],
+            color=colour,
+            markersize=5 if learned else 4,
+            markeredgecolor=light("surface"),
+            markeredgewidth=0.6,
+        )
+        longest_ms = max(longest_ms, marks_ms[-1])
+    if deadline_ns < NO_DEADLINE:
+        deadline_ms = deadline_ns / 1e6
+        axes.axvline(deadline_ms, color=light("miss"), linewidth=1.0, linestyle=(0, (4, 3)))
+        axes.annotate(
+            "deadline", (deadline_ms, 3.0), xytext=(-4, 0), textcoords="offset points", ha="right", color=light("miss")
+        )
+        longest_ms = min(max(longest_ms, deadline_ms), 4.0 * deadline_ms)
+    axes.set_xlim(0.0, 1.04 * longest_ms)
+    axes.set_ylim(0.0, 102.0)
+    axes.set_xlabel("latency from arrival, ms")
+    axes.set_ylabel("jobs finished, % of all that ended")
+    axes.grid(True, linewidth=0.6)
+    return drawing
+
+
+def busy(summary: pd.DataFrame) -> Figure:
+    """Busy share of the three engines, a bar a scheduler; ``summary``: one scenario's rows."""
+    drawing = figure(_SIZE_IN[0], 0.9 + 0.29 * len(summary))
+    panels = drawing.subplots(1, 3, sharey=True)
+    places = np.arange(len(summary))
+    for axes, engine in zip(panels, ("hvx", "hmx", "dma"), strict=True):
+        shares = 100.0 * summary[f"{engine}_busy"].to_numpy()
+        bars = axes.barh(places, shares, height=0.68, color=light(engine))
+        for bar, name in zip(bars, summary["scheduler"], strict=True):
+            bar.set_gid(f"bar-{engine}-{name}")
+        axes.bar_label(bars, [f"{share:.0f}" for share in shares], padding=2, fontsize=8)
+        axes.set_title(engine.upper())
+        axes.set_xlim(0.0, 118.0)
+        axes.set_xticks([0, 50, 100])
+        axes.tick_params(left=False)
+        axes.grid(True, axis="x", linewidth=0.6)
+    panels[0].set_yticks(places, summary["scheduler"])
+    panels[0].tick_params(axis="y", labelcolor=light("ink"))
+    panels[0].invert_yaxis()
+    panels[1].set_xlabel("busy, % of simulated time")
+    return drawing

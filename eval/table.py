@@ -1,0 +1,88 @@
+"""The result table for the terminal, and the trade-off table for a README."""
+
+from __future__ import annotations
+
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+
+from eval.summary import LEARNED
+
+_PIPE_WIDTH = 170
+"""Width when the output is not a terminal: nothing is folded."""
+
+
+def console(stderr: bool = False) -> Console:
+    """A console for results (stdout) or progress (stderr)."""
+    plain = Console(stderr=stderr)
+    return plain if plain.is_terminal else Console(stderr=stderr, width=_PIPE_WIDTH)
+
+
+def number(value: float, digits: int) -> str:
+    """A fixed number of decimals, or a dash for a figure that does not exist."""
+    return "–" if pd.isna(value) else f"{value:.{digits}f}"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as a percentage without its sign."""
+    return number(100.0 * share, digits)
+
+
+def interval_text(value: float, low: float, high: float, digits: int = 1) -> str:
+    """``value [low, high]``; the value alone where the interval is a point."""
+    if low == high:
+        return number(value, digits)
+    return f"{number(value, digits)} [{number(low, digits)}, {number(high, digits)}]"
+
+
+def latency_text(row: pd.Series) -> str:
+    """``p50 / p95 / p99`` in ms."""
+    return " / ".join(number(row[f"p{p}_us"] / 1e3, 2) for p in (50, 95, 99))
+
+
+def results_table(scenario: str, summary: pd.DataFrame, streams: pd.DataFrame) -> Table:
+    """All schedulers of one scenario: ``summary`` and ``streams`` hold that scenario's rows."""
+    reference, best = summary["reference"].iloc[0], summary["best_rule"].iloc[0]
+    table = Table(
+        title=f"{scenario}: {summary['episodes'].iloc[0]} held-out episodes, the same for every scheduler",
+        caption=f"return: ms of reference work an episode, 95 % interval paired with {reference}; "
+        f"latency: p50 / p95 / p99 of finished jobs; best rule: {best}",
+    )
+    table.add_column("scheduler", no_wrap=True)
+    for heading in ("return", "vs best rule", "throughput", "misses %"):
+        table.add_column(heading, justify="right")
+    names = list(streams["stream"].unique())
+    for name in names:
+        table.add_column(f"{name} ms", justify="right")
+    for heading in ("HVX %", "HMX %", "DMA %"):
+        table.add_column(heading, justify="right")
+    for _, row in summary.iterrows():
+        own = streams[streams["scheduler"] == row["scheduler"]].set_index("stream")
+        table.add_row(
+            row["scheduler"],
+            interval_text(row["return_mean"], row["return_low"], row["return_high"]),
+            "–"
+            if row["scheduler"] == best
+            else interval_text(row["vs_best_rule"], row["vs_best_rule_low"], row["vs_best_rule_high"]),
+            number(row["throughput"], 3),
+            percent(row["miss_rate"], 2),
+            *(latency_text(own.loc[name]) for name in names),
+            *(percent(row[f"{engine}_busy"], 0) for engine in ("hvx", "hmx", "dma")),
+            style="bold" if row["scheduler"] == LEARNED else None,
+        )
+    return table
+
+
+def trade_off_markdown(summary: pd.DataFrame) -> str:
+    """Markdown table of misses against throughput, a row a scenario and scheduler."""
+    lines = [
+        "| scenario | scheduler | throughput | miss rate | p99 of deadline jobs | return [95 % paired] |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for _, row in summary.iterrows():
+        lines.append(
+            f"| {row['scenario']} | {row['scheduler']} | {number(row['throughput'], 3)} | {percent(row['miss_rate'])} % "
+            f"| {number(row['p99_us'] / 1e3, 2)} ms "
+            f"| {interval_text(row['return_mean'], row['return_low'], row['return_high'])} |"
+        )
+    return "\n".join(lines)
