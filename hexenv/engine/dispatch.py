@@ -113,9 +113,9 @@ def list_tasks(tables: Any, lane: Any) -> None:
 
 
 @njit
-def op_of(tables: Any, lane: Any, j: int, stage: int) -> Any:
-    """The OP record of ``stage`` of job slot ``j``."""
-    return tables.ops[tables.stages[tables.templates[lane.jobs[j].template].first_stage + stage].op]
+def op_of(tables: Any, lane: Any, j: int, stage: int) -> int:
+    """Row of ``ops`` of ``stage`` of job slot ``j``."""
+    return tables.stages[tables.templates[lane.jobs[j].template].first_stage + stage].op
 
 
 @njit
@@ -181,7 +181,7 @@ def decision_is_open(tables: Any, lane: Any) -> bool:
     room = capacity(lane, config)
     for k in range(lane.n_visible):
         j = lane.visible_job[k]
-        op = op_of(tables, lane, j, lane.visible_stage[k])
+        op = tables.ops[op_of(tables, lane, j, lane.visible_stage[k])]
         locked = _hmx_is_locked(tables, lane, j, other)
         for a in range(N_VERSIONS):
             for t in range(N_TILES):
@@ -204,7 +204,7 @@ def fill_mask(tables: Any, lane: Any, mask: Any) -> None:
     at = 1
     for k in range(lane.n_visible):
         j = lane.visible_job[k]
-        op = op_of(tables, lane, j, lane.visible_stage[k])
+        op = tables.ops[op_of(tables, lane, j, lane.visible_stage[k])]
         locked = _hmx_is_locked(tables, lane, j, other)
         for a in range(N_VERSIONS):
             for t in range(N_TILES):
@@ -226,7 +226,7 @@ def pick(tables: Any, lane: Any, action: int) -> None:
     j = lane.visible_job[k]
     stage = lane.visible_stage[k]
     job = lane.jobs[j]
-    v = op_of(tables, lane, j, stage).variant[version, tile]
+    v = tables.ops[op_of(tables, lane, j, stage)].variant[version, tile]
     other = occupied_slot(lane)
     contexts = contexts_of_share(tables, lane, other, v, share)
     target = free_slot(lane, config)

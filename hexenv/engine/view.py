@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hexenv.engine.dispatch import job_slots, op_of
+from hexenv.engine.dispatch import job_slots
 from hexenv.engine.jit import njit
 from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Arrival, Phase
 from hexenv.engine.vtcm import free_bytes
@@ -74,7 +74,7 @@ def _view_residents(tables: Any, lane: Any, view: Any) -> None:
         variant = tables.variants[slot.variant]
         job = lane.jobs[slot.job]
         critical = tables.stages[tables.templates[job.template].first_stage + slot.stage].critical_ns
-        rest_of_chain = critical - op_of(tables, lane, slot.job, slot.stage).ref_ns
+        rest_of_chain = critical - tables.ops[variant.op].ref_ns
         left = predicted_left_ns(variant, slot)
         resident.dropped = job.dropped
         resident.variant = slot.variant
