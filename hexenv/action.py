@@ -134,12 +134,12 @@ class FlatActions:
         """A new action space of one sub-environment."""
         return MaskedDiscrete(self.n_actions)
 
-    def to_index(self, actions: NDArray[Any], masks: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Engine indices (n,) and which of them were repaired (never) for actions (n,)."""
-        return np.asarray(actions, dtype=np.int64), np.zeros(len(masks), dtype=np.bool_)
+    def to_index(self, actions: NDArray[Any], masks: NDArray[np.bool_]) -> tuple[NDArray[np.int64], None]:
+        """Engine indices (n,) for actions (n,); nothing is ever repaired."""
+        return actions.astype(np.int64, copy=False), None
 
-    def masks(self, masks: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Action masks (n, A) for the engine's masks (n, A): a copy."""
+    def masks(self, masks: NDArray[Any]) -> NDArray[Any]:
+        """Action masks (n, A) for the engine's masks (n, A), bool or int8 as they are: a copy."""
         return masks.copy()
 
 
@@ -161,7 +161,7 @@ class FactoredActions:
 
     def to_index(self, actions: NDArray[Any], masks: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Engine indices (n,) and which of them were repaired, for actions (n, 4) and the engine's masks (n, A)."""
-        parts = np.asarray(actions, dtype=np.int64)
+        parts = actions.astype(np.int64, copy=False)
         if ((parts < 0) | (parts >= self.nvec)).any():
             raise ValueError(f"action parts {parts.tolist()} are not all in 0..{(self.nvec - 1).tolist()}")
         task = parts[:, 0] - 1
@@ -173,10 +173,11 @@ class FactoredActions:
         repaired = (task >= 0) & (index != 1 + task * ACTIONS_PER_TASK + asked)
         return index, repaired
 
-    def masks(self, masks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def masks(self, masks: NDArray[Any]) -> NDArray[Any]:
         """Masks (n, 1+K+V+T+S), one after the other as sb3-contrib expects; a value is on if any legal action has it.
 
-        Where only wait is legal the other three parts don't matter, and all of their values are on.
+        They are bool or int8 like the engine's masks (n, A). Where only wait is legal the other three parts don't
+        matter, and all of their values are on.
         """
         n = len(masks)
         legal = masks[:, 1:].reshape(n, -1, N_VERSIONS, N_TILES, N_SHARES)

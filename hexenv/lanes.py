@@ -6,6 +6,8 @@ A single environment is a batch of one, so there is one implementation of everyt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,10 +61,15 @@ class Lanes:
         given = {name: value for name, value in overrides.items() if value is not None}
         self.tables: Tables = workload.build(scenario, device, split, **given)
         self.actions = make_actions(actions, self.tables)
+        self._factored = isinstance(self.actions, FactoredActions)
         self._action_shape = self.actions.space().shape or ()
         trace = TraceLevel.NONE if render_mode is None else TraceLevel.ALL
         self.simulator = Simulator(self.tables, batch, threads=threads, trace=trace)
+        self._masks = self.simulator.masks.view(np.int8)
         self.batch = batch
+        self._shapes = [(key, (batch, *shape)) for key, shape in observation.shapes(self.tables).items()]
+        self._bounds = [part * batch // threads for part in range(threads + 1)]
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._renderer = None if render_mode is None else Renderer(self.tables, render_mode)
         self._seeds: list[int | None] = [None] * batch
         self._episodes = np.zeros(batch, np.int64)
@@ -116,13 +123,22 @@ class Lanes:
             raise ValueError(f"actions have shape {array.shape}; it must be {(self.batch, *self._action_shape)}")
         index, repaired = self.actions.to_index(array, self.simulator.masks)
         self.simulator.step(index, where)
-        self._executed[:], self._repaired[:] = index, repaired
+        if repaired is not None:
+            self._executed[:], self._repaired[:] = index, repaired
 
     def observe(self) -> Observation:
         """The observation of every lane in new arrays, rows not flattened yet."""
-        out = observation.empty(self.tables, self.batch)
-        observation.encode(self.simulator.views, self.tables, out)
+        out = {key: np.empty(shape, np.float32) for key, shape in self._shapes}
+        if self._pool is None:
+            observation.encode(self.simulator.views, self.tables, out)
+        else:
+            parts = (self._pool.submit(self._encode, out, part) for part in pairwise(self._bounds))
+            for part in list(parts):
+                part.result()
         return out
+
+    def _encode(self, out: Observation, part: tuple[int, int]) -> None:
+        observation.encode(self.simulator.views, self.tables, out, *part)
 
     def observe_again(self, out: Observation, where: NDArray[np.bool_]) -> None:
         """Write the observations of the lanes in ``where`` into ``out`` once more."""
@@ -138,9 +154,10 @@ class Lanes:
         numbers = np.empty((len(_NUMBERS), self.batch))
         settings = np.empty(self.batch, np.int64)
         _fill_numbers(self.simulator.lanes, self.simulator.elapsed_ns, numbers, settings)
-        infos: dict[str, NDArray[Any]] = {"action_mask": self.masks().view(np.int8), "setting": settings}
-        infos.update(zip(_NUMBERS, numbers, strict=True))
-        if isinstance(self.actions, FactoredActions):
+        infos: dict[str, NDArray[Any]] = dict(zip(_NUMBERS, numbers, strict=True))
+        infos["action_mask"] = self.actions.masks(self._masks)
+        infos["setting"] = settings
+        if self._factored:
             infos["executed"] = self._executed.copy()
             infos["repaired"] = self._repaired.copy()
         return infos

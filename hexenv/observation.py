@@ -117,13 +117,10 @@ Observation = dict[str, NDArray[np.float32]]
 
 def observation_space(tables: Tables) -> spaces.Dict:
     """The space of one sub-environment's observation: boxes with the bounds of the feature tables."""
+    features = {"tasks": TASKS, "residents": RESIDENTS, "vtcm": VTCM, "streams": STREAMS}
     boxes: dict[str, spaces.Space[Any]] = {
-        "tasks": _box((tables.visible,), TASKS),
-        "profiles": spaces.Box(0.0, 1.0, (tables.visible, N_VARIANTS * PROFILE_PARTS), np.float32),
-        "residents": _box((MAX_SLOTS,), RESIDENTS),
-        "vtcm": _box((), VTCM),
-        "streams": _box((MAX_STREAMS,), STREAMS),
-        "device": spaces.Box(0.0, 1.0, tables.constants.shape, np.float32),
+        key: _box(shape, features[key]) if key in features else spaces.Box(0.0, 1.0, shape, np.float32)
+        for key, shape in shapes(tables).items()
     }
     return spaces.Dict(boxes)
 
@@ -143,17 +140,21 @@ def flatten(observation: Observation, batch: int) -> Observation:
     return {key: array.reshape(batch, -1) for key, array in observation.items()}
 
 
+def shapes(tables: Tables) -> dict[str, tuple[int, ...]]:
+    """Shape of each array of one observation."""
+    return {
+        "tasks": (tables.visible, len(TASKS)),
+        "profiles": (tables.visible, N_VARIANTS * PROFILE_PARTS),
+        "residents": (MAX_SLOTS, len(RESIDENTS)),
+        "vtcm": (len(VTCM),),
+        "streams": (MAX_STREAMS, len(STREAMS)),
+        "device": tables.constants.shape,
+    }
+
+
 def empty(tables: Tables, batch: int) -> Observation:
     """Uninitialised arrays for ``batch`` observations, each with a leading batch axis."""
-    visible, dtype = tables.visible, np.float32
-    return {
-        "tasks": np.empty((batch, visible, len(TASKS)), dtype),
-        "profiles": np.empty((batch, visible, N_VARIANTS * PROFILE_PARTS), dtype),
-        "residents": np.empty((batch, MAX_SLOTS, len(RESIDENTS)), dtype),
-        "vtcm": np.empty((batch, len(VTCM)), dtype),
-        "streams": np.empty((batch, MAX_STREAMS, len(STREAMS)), dtype),
-        "device": np.empty((batch, *tables.constants.shape), dtype),
-    }
+    return {key: np.empty((batch, *shape), np.float32) for key, shape in shapes(tables).items()}
 
 
 def encode(views: NDArray[Any], tables: Tables, out: Observation, start: int = 0, stop: int | None = None) -> None:
@@ -183,10 +184,9 @@ def encode(views: NDArray[Any], tables: Tables, out: Observation, start: int = 0
     )
 
 
-def _box(rows: tuple[int, ...], features: tuple[Feature, ...]) -> spaces.Box:
+def _box(shape: tuple[int, ...], features: tuple[Feature, ...]) -> spaces.Box:
     low = np.array([feature.low for feature in features], np.float32)
     high = np.array([feature.high for feature in features], np.float32)
-    shape = (*rows, len(features))
     return spaces.Box(np.broadcast_to(low, shape), np.broadcast_to(high, shape), shape, np.float32)
 
 
