@@ -9,12 +9,15 @@ import time
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 
 from hexenv.errors import EXIT_CODE, ConfigError
 from train.config import TrainConfig
+
+if TYPE_CHECKING:
+    from train.loop import Trainer
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells report it."""
@@ -67,19 +70,29 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for wrong input, 130 when stopped by a signal."""
     options = vars(make_parser().parse_args(argv))
-    out, resume, no_eval, eval_episodes = (options.pop(name) for name in ("out", "resume", "no_eval", "eval_episodes"))
+    out, resume, no_eval, episodes = (options.pop(name) for name in ("out", "resume", "no_eval", "eval_episodes"))
     console = Console()
     try:
-        run = out or Path("runs") / f"{Path(options.get('scenario', TrainConfig.scenario)).stem}-{_now()}"
-        if resume is not None:
-            if out is not None:
-                raise ConfigError("option --out cannot be given with --resume: a run stays in its folder")
+        if resume is None:
+            run = out or Path("runs") / f"{Path(options.get('scenario', TrainConfig.scenario)).stem}-{_now()}"
+            trainer = _new_run(run, options, console)
+        elif out is None:
             run = resume
-        finished = _train(run, options, resume is not None, console)
-        if not finished:
+            trainer = _resumed_run(run, options, console)
+        else:
+            raise ConfigError("option --out cannot be given with --resume: a run stays in its folder")
+        if trainer.finished:
+            _say(
+                console,
+                f"run {run} is finished: go on with --resume {run} --steps N (more than {trainer.steps:,}), "
+                f"or evaluate it again with python -m eval --checkpoint {run}",
+            )
+            return 0
+        if not trainer.learn(run, console):
+            _say(console, f"stopped after {trainer.steps:,} steps; go on with: python -m train --resume {run}")
             return INTERRUPTED
         if not no_eval:
-            _evaluate(run, eval_episodes)
+            _evaluate(run, episodes)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_CODE
@@ -89,36 +102,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _train(run: Path, options: dict[str, Any], resume: bool, console: Console) -> bool:
-    """Train; False if a signal stopped it before its end."""
-    # imported late, so that --help and wrong options answer at once
-    from train.checkpoint import create_run, read_config, write_config
+# train.loop and train.checkpoint are imported late, so that --help and wrong options answer at once
+
+
+def _new_run(run: Path, options: dict[str, Any], console: Console) -> Trainer:
+    from train.checkpoint import create_run
     from train.loop import Trainer
 
-    if resume:
-        config = _resumed_config(read_config(run), options)
-    else:
-        config = TrainConfig(**options)
-    console.print(f"compiling scenario {config.scenario} for device {config.device}")
-    trainer = Trainer(config, run if resume else None)
-    if trainer.finished:
-        console.print(
-            f"run {run} is finished ({trainer.model.num_timesteps:,} steps): train longer with "
-            f"--resume {run} --steps N, or evaluate it again with python -m eval --checkpoint {run}",
-            soft_wrap=True,
-        )
-        raise SystemExit(0)
-    if resume:
-        write_config(run, config)
-    else:
-        create_run(run, config)
-    finished = trainer.learn(run, console)
-    if not finished:
-        console.print(
-            f"stopped after {trainer.model.num_timesteps:,} steps; go on with: python -m train --resume {run}",
-            soft_wrap=True,
-        )
-    return finished
+    config = TrainConfig(**options)
+    _say(console, f"compiling scenario {config.scenario} for device {config.device}")
+    trainer = Trainer(config)
+    create_run(run, config)
+    return trainer
+
+
+def _resumed_run(run: Path, options: dict[str, Any], console: Console) -> Trainer:
+    from train.checkpoint import read_config, write_config
+    from train.loop import Trainer
+
+    config = _resumed_config(read_config(run), options)
+    _say(console, f"compiling scenario {config.scenario} for device {config.device}")
+    trainer = Trainer(config, run)
+    write_config(run, config)
+    return trainer
 
 
 def _resumed_config(config: TrainConfig, options: dict[str, Any]) -> TrainConfig:
@@ -138,6 +144,11 @@ def _evaluate(run: Path, episodes: int | None) -> None:
 def _value_type(hint: Any) -> Any:
     """The type of an option, without the None of an optional one."""
     return next((part for part in typing.get_args(hint) if part is not type(None)), hint)
+
+
+def _say(console: Console, line: str) -> None:
+    """Print plain text on one line, however long, so that commands and paths in it can be copied."""
+    console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def _now() -> str:

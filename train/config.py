@@ -34,6 +34,8 @@ class TrainConfig:
     rollout: int = _option(128, "decisions a lane between two updates", 1)
     minibatch: int = _option(2048, "decisions in a gradient step", 2)
     epochs: int = _option(4, "passes over the decisions of a rollout", 1)
+    teacher: str = _option("concurrent", "rule that the warm start imitates (a name of agents.names()), or none")
+    imitate_steps: int = _option(100_000, "decisions of the warm start, part of --steps", 0)
     learning_rate: float = _option(3e-4, "Adam's step size at the start; falls linearly to 0", 0.0)
     clip: float = _option(0.2, "PPO: largest change of an action's probability ratio that is still rewarded", 0.0, 1.0)
     entropy: float = _option(0.005, "weight of the entropy bonus", 0.0)

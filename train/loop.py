@@ -16,15 +16,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger, TensorBoardOutputFormat
 from stable_baselines3.common.utils import LinearSchedule, set_random_seed
-from stable_baselines3.common.vec_env import VecEnv
 
+import agents
 from agents.network import TaskPolicy
 from hexenv.engine.layout import NO_DEADLINE, Tables
 from hexenv.errors import ConfigError
 from hexenv.workload import build
 from train.checkpoint import read_counters, restore, save
 from train.config import TrainConfig
-from train.ppo import TimedPPO
+from train.ppo import Teacher, TimedPPO
 from train.vec_env import SimulatorVecEnv
 
 _LOG_INTERVAL_S = 15.0
@@ -54,9 +54,14 @@ class Trainer:
             set_random_seed(config.seed + self.model.num_timesteps)
 
     @property
+    def steps(self) -> int:
+        """Decisions trained for so far."""
+        return self.model.num_timesteps
+
+    @property
     def finished(self) -> bool:
         """Whether the run has trained for all its steps."""
-        return self.model.num_timesteps >= self.config.steps
+        return self.steps >= self.config.steps
 
     def learn(self, run: Path, console: Console) -> bool:
         """Train until the run is finished or a signal (Ctrl-C, SIGTERM) asks to stop; leaves a checkpoint either way.
@@ -78,7 +83,7 @@ class Trainer:
         )
         with _stop_signals() as stop, progress:
             watch = _Watch(lambda: self.save(run), self.config, progress, stop)
-            self.model.learn(self.config.steps - self.model.num_timesteps, watch, reset_num_timesteps=False)
+            self.model.learn(self.config.steps - self.steps, watch, reset_num_timesteps=False)
         self.save(run)
         self.model.logger.close()
         return self.finished
@@ -112,7 +117,16 @@ def discount_tau_us(config: TrainConfig, tables: Tables) -> float:
     return config.discount_deadlines * float(longest_ns) / 1e3
 
 
-def build_model(config: TrainConfig, tables: Tables, env: VecEnv) -> TimedPPO:
+def build_teacher(config: TrainConfig, env: SimulatorVecEnv) -> Teacher | None:
+    """What the rule called ``config.teacher`` would do in the lanes of ``env``; ConfigError for an unknown rule."""
+    if config.teacher == "none":
+        return None
+    rule = agents.make(config.teacher)
+    rule.start(env.tables, env.num_envs, config.seed)
+    return lambda: rule.act(env.views, env.action_masks())
+
+
+def build_model(config: TrainConfig, tables: Tables, env: SimulatorVecEnv) -> TimedPPO:
     """A new learner for ``env`` with the settings of ``config``."""
     return TimedPPO(
         TaskPolicy,
@@ -126,6 +140,8 @@ def build_model(config: TrainConfig, tables: Tables, env: VecEnv) -> TimedPPO:
         vf_coef=config.value_weight,
         max_grad_norm=config.max_grad_norm,
         reward_scale=config.reward_scale,
+        teacher=build_teacher(config, env),
+        imitate_steps=config.imitate_steps,
         rollout_buffer_kwargs={"tau_us": discount_tau_us(config, tables), "trace_tau_us": config.trace_us},
         policy_kwargs={"width": config.width, "context_width": config.context_width},
         device="cpu",

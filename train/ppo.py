@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,12 @@ from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecEnv
+from torch.nn import functional as F
 
 from train.discount import TimedRolloutBuffer
+
+Teacher = Callable[[], np.ndarray]
+"""Says what a rule would do in each lane's present state: actions, int64 of shape (n_envs,)."""
 
 
 class TimedPPO(MaskablePPO):
@@ -22,6 +27,9 @@ class TimedPPO(MaskablePPO):
 
     Args:
         args: those of MaskablePPO.
+        teacher: the rule of the warm start; None trains from scratch.
+        imitate_steps: steps of the warm start. In it the policy plays, and learns what the teacher would have done in
+            each state that it comes to (Ross et al. 2011, DAgger), and the value of its own play.
         reward_scale: factor on every reward before it reaches the learner. Fixed, so that nothing depends on running
             statistics. Episode statistics stay unscaled.
         kwargs: those of MaskablePPO; ``rollout_buffer_kwargs`` holds the time constants of :class:`TimedRolloutBuffer`.
@@ -33,11 +41,24 @@ class TimedPPO(MaskablePPO):
     seconds: dict[str, float]
     """Wall time so far in s: ``env``, ``policy`` (forward passes of rollouts) and ``learner`` (updates)."""
 
-    def __init__(self, *args: Any, reward_scale: float = 1.0, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        reward_scale: float = 1.0,
+        teacher: Teacher | None = None,
+        imitate_steps: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        self.teacher = teacher
+        self.imitate_steps = imitate_steps
+        self._imitating = False
         self.reward_scale = reward_scale
         self.lane_episodes = []
         self.seconds = {"env": 0.0, "policy": 0.0, "learner": 0.0}
         super().__init__(*args, **kwargs, rollout_buffer_class=TimedRolloutBuffer)  # type: ignore[misc]
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "teacher"]
 
     def collect_rollouts(
         self,
@@ -52,10 +73,13 @@ class TimedPPO(MaskablePPO):
         assert use_masking
         self.policy.set_training_mode(False)
         rollout_buffer.reset()
+        teacher = self.teacher if self.num_timesteps < self.imitate_steps else None
+        self._imitating = teacher is not None
         callback.on_rollout_start()
         for _ in range(n_rollout_steps):
             assert isinstance(self._last_obs, dict)
             masks = get_action_masks(env)
+            advice = teacher() if teacher is not None else None
             start = time.perf_counter()
             with torch.no_grad():
                 actions, values, log_probs = self.policy(obs_as_tensor(self._last_obs, self.device), action_masks=masks)
@@ -73,7 +97,7 @@ class TimedPPO(MaskablePPO):
             rewards = rewards * np.float32(self.reward_scale) + self._cut_off_values(infos, elapsed_us)
             rollout_buffer.add(
                 self._last_obs,
-                actions.cpu().numpy(),
+                actions.cpu().numpy() if advice is None else advice,
                 rewards,
                 self._last_episode_starts,
                 values,
@@ -94,10 +118,33 @@ class TimedPPO(MaskablePPO):
     def train(self) -> None:
         """Update the policy from the rollout, and log where the time goes."""
         start = time.perf_counter()
-        super().train()
+        if self._imitating:
+            self._imitate()
+        else:
+            super().train()
         self.seconds["learner"] += time.perf_counter() - start
         for part, seconds in self.seconds.items():
             self.logger.record(f"time/{part}_share", seconds / sum(self.seconds.values()))
+
+    def _imitate(self) -> None:
+        """Fit the policy to the teacher's actions in the rollout, and the value to the returns."""
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.policy.optimizer)
+        losses = []
+        for _ in range(self.n_epochs):
+            for data in self.rollout_buffer.get(self.batch_size):
+                values, log_probs, _ = self.policy.evaluate_actions(
+                    data.observations, data.actions.flatten(), data.action_masks
+                )
+                imitation_loss = -log_probs.mean()
+                loss = imitation_loss + self.vf_coef * F.mse_loss(values.flatten(), data.returns)
+                self.policy.optimizer.zero_grad()
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+                self.policy.optimizer.step()
+                losses.append(imitation_loss.item())
+        self._n_updates += self.n_epochs
+        self.logger.record("train/imitation_loss", np.mean(losses))
 
     def _cut_off_values(self, infos: list[dict[str, Any]], elapsed_us: np.ndarray) -> np.ndarray:
         """Discounted value of the state where a lane was cut off, 0 for other lanes; float32 of shape (n_envs,)."""

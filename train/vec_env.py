@@ -106,6 +106,11 @@ class SimulatorVecEnv(VecEnv):
         """Legal actions, bool of shape (num_envs, n_actions)."""
         return self._simulator.masks.copy()
 
+    @property
+    def views(self) -> np.ndarray:
+        """The decisions at hand in raw units, as rules read them: VIEW records, shape (num_envs,), the engine's own."""
+        return self._simulator.views
+
     def close(self) -> None:
         """Nothing to release."""
 

@@ -1,0 +1,285 @@
+"""The command ``python -m train`` end to end on short episodes: files, resume, signals, errors and reproducibility."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agents.learned import Learned
+from hexenv import workload
+from hexenv.engine import Simulator, episode_key
+from hexenv.errors import ConfigError
+from train import checkpoint
+from train.__main__ import main
+from train.config import TrainConfig
+from train.loop import Trainer, discount_tau_us, first_seed
+
+SMALL = {"horizon_us": 3000.0, "lanes": 4, "rollout": 16, "minibatch": 32, "epochs": 1, "imitate_steps": 64}
+SHORT = [text for name, value in SMALL.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*:DeprecationWarning:tensorboard")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A finished run of 192 steps: a warm start of 64 and two updates of PPO."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    assert main([*SHORT, "--steps", "192", "--out", str(folder), "--no-eval"]) == 0
+    return folder
+
+
+def scalars(folder: Path, name: str) -> list[tuple[int, float]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    return [(event.step, event.value) for event in events.Scalars(name)]
+
+
+def test_a_run_leaves_config_checkpoint_and_curves(run) -> None:
+    saved = json.loads((run / "config.json").read_text())
+    assert saved["train"]["steps"] == 192
+    assert {"hexenv", "torch", "stable-baselines3", "python"} <= set(saved["versions"])
+    counters = checkpoint.read_counters(run)
+    assert counters["num_timesteps"] == 192
+    assert len(counters["lane_episodes"]) == SMALL["lanes"]
+    assert [step for step, _ in scalars(run, "time/fps")] == [64, 128, 192]
+    assert sorted(path.name for path in run.iterdir()) == ["checkpoint.zip", "config.json", "tensorboard"]
+
+
+def test_equal_runs_end_in_equal_weights(run, tmp_path) -> None:
+    assert main([*SHORT, "--steps", "192", "--out", str(tmp_path / "twin"), "--no-eval"]) == 0
+    assert main([*SHORT, "--steps", "192", "--seed", "1", "--out", str(tmp_path / "other"), "--no-eval"]) == 0
+    weights, twin, other = (Learned(folder)._weights for folder in (run, tmp_path / "twin", tmp_path / "other"))
+    assert all((weights[name] == twin[name]).all() for name in weights)
+    assert any((weights[name] != other[name]).any() for name in weights)
+
+
+def test_resume_goes_on_with_counters_weights_and_curves(tmp_path, capsys) -> None:
+    folder = tmp_path / "run"
+    assert main([*SHORT, "--steps", "128", "--out", str(folder), "--no-eval"]) == 0
+    before = checkpoint.read_counters(folder)
+    trainer = Trainer(checkpoint.read_config(folder), folder)
+    assert trainer.model.num_timesteps == 128
+    assert trainer.model.policy.optimizer.state_dict()["state"], "Adam's moments must come back"
+    assert (trainer.env.episodes == before["lane_episodes"]).all()
+
+    assert main(["--resume", str(folder), "--no-eval"]) == 0
+    assert "finished" in capsys.readouterr().out
+    assert main(["--resume", str(folder), "--steps", "256", "--no-eval"]) == 0
+    after = checkpoint.read_counters(folder)
+    assert after["num_timesteps"] == 256
+    assert after["_n_updates"] == 2 * before["_n_updates"]
+    assert all(new > old for new, old in zip(after["lane_episodes"], before["lane_episodes"], strict=True))
+    assert [step for step, _ in scalars(folder, "time/fps")] == [64, 128, 192, 256]
+    assert checkpoint.read_config(folder).steps == 256
+
+
+def trained_steps(folder: Path) -> int:
+    """Steps in the folder's checkpoint, 0 before the first one."""
+    return checkpoint.read_counters(folder)["num_timesteps"] if (folder / "checkpoint.zip").exists() else 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_a_run_that_can_go_on(tmp_path, number) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "train", *SHORT, "--steps", "100000000", "--out", str(folder)]
+    process = subprocess.Popen(
+        [*command, "--checkpoint-s", "0"], stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
+    )
+    try:
+        while process.poll() is None and trained_steps(folder) == 0:
+            time.sleep(0.05)
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert output.splitlines()[-1].endswith(f"python -m train --resume {folder}")
+    steps = trained_steps(folder)
+    assert steps > 0
+    assert steps % (SMALL["lanes"] * SMALL["rollout"]) == 0, "only whole rollouts count"
+    assert Trainer(checkpoint.read_config(folder), folder).model.num_timesteps == steps
+
+
+def test_a_failing_save_leaves_the_old_checkpoint(run, tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "run"
+    config = TrainConfig(**SMALL)
+    trainer = Trainer(config)
+    checkpoint.create_run(folder, config)
+    trainer.save(folder)
+    old = (folder / "checkpoint.zip").read_bytes()
+
+    def die_halfway(path: Path) -> None:
+        Path(path).write_bytes(old[: len(old) // 2])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trainer.model, "save", die_halfway)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.save(folder)
+    assert (folder / "checkpoint.zip").read_bytes() == old
+    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint.zip", "config.json"]
+
+
+def play(scheduler: Learned, batch: int, **overrides) -> np.ndarray:
+    tables = workload.build("camera_decode", horizon_us=3000.0, **overrides)
+    simulator = Simulator(tables, batch)
+    simulator.reset(np.array([episode_key(seed, 0) for seed in range(batch)], np.uint64))
+    scheduler.start(tables, batch, 0)
+    while not (over := simulator.lanes["over"]).all():
+        simulator.step(scheduler.act(simulator.views, simulator.masks), where=~over)
+    return simulator.lanes.copy()
+
+
+@pytest.mark.parametrize("visible", [1, 8, 12])
+def test_the_learned_scheduler_plays_with_any_k(run, visible) -> None:
+    lanes = play(Learned(run), 3, visible=visible)
+    assert (lanes["decisions"] > 10).all()
+
+
+def test_the_learned_scheduler_does_not_depend_on_the_batch(run) -> None:
+    together = play(Learned(run), 6)
+    for batch in (1, 3):
+        assert (play(Learned(run / "checkpoint.zip"), batch) == together[:batch]).all()
+
+
+def test_the_checkpoint_is_stock_sb3s(run) -> None:
+    from stable_baselines3.common.save_util import load_from_zip_file
+
+    _, params, _ = load_from_zip_file(run / "checkpoint.zip", load_data=False)
+    assert {"policy", "policy.optimizer"} <= set(params)
+
+
+def test_warm_start_learns_the_teachers_choices(tmp_path) -> None:
+    config = TrainConfig(
+        **{**SMALL, "imitate_steps": 6000, "steps": 6000, "rollout": 64, "epochs": 4}, learning_rate=2e-3
+    )
+    trainer = Trainer(config)
+    before = trainer.model.policy.state_dict()
+    losses = []
+    record = trainer.model._imitate
+
+    def watched() -> None:
+        record()
+        losses.append(trainer.model.logger.name_to_value["train/imitation_loss"])
+
+    trainer.model._imitate = watched
+    trainer.model.learn(config.steps)
+    assert losses[-1] < 0.6 * losses[0]
+    assert before.keys() == trainer.model.policy.state_dict().keys()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--scenario", "no_such"], "no_such"),
+        (["--device", "no_such"], "no_such"),
+        (["--teacher", "no_such"], "no_such"),
+        (["--mode", "no_such"], "no_such"),
+        (["--no-such-option"], "--no-such-option"),
+        (["--lanes", "0"], "lanes is 0"),
+        (["--visible", "17"], "visible"),
+        (["--clip", "nan"], "clip"),
+        (["--steps", "many"], "many"),
+        (["--lanes", "8", "--seed", "999999999"], "seed"),
+        (["--resume", "no/such/run"], "no/such/run"),
+        (["--resume", "x", "--out", "y"], "--out"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, text) -> None:
+    folder = tmp_path / "run"
+    out = [] if "--resume" in arguments else ["--out", str(folder)]
+    try:
+        code = main([*arguments, *out, "--no-eval"])
+    except SystemExit as stop:
+        code = stop.code
+    errors = capsys.readouterr().err
+    assert code == 2
+    assert errors.startswith("error: ")
+    assert errors.count("\n") == 1
+    assert text in errors
+    assert not folder.exists(), "nothing half-written"
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys) -> None:
+    (tmp_path / "file").write_text("")
+    assert main([*SHORT, "--out", str(tmp_path / "file" / "run")]) == 2
+    assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+def test_a_run_is_never_overwritten(run, capsys) -> None:
+    assert main([*SHORT, "--out", str(run)]) == 2
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_a_resumed_run_keeps_its_settings(run, capsys) -> None:
+    assert main(["--resume", str(run), "--clip", "0.1"]) == 2
+    assert "--clip" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "other spaces", "other file"])
+def test_a_bad_checkpoint_is_explained(run, tmp_path, damage) -> None:
+    path = tmp_path / "checkpoint.zip"
+    whole = (run / "checkpoint.zip").read_bytes()
+    if damage == "truncated":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif damage == "other file":
+        path.write_text("hello")
+    elif damage == "other spaces":
+        import io
+
+        import torch
+
+        state = {f"network.{name}": tensor for name, tensor in Learned(run)._weights.items()}
+        state["network.encoder.0.weight"] = state["network.encoder.0.weight"][:, 1:].clone()
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("policy.pth", buffer.getvalue())
+    with pytest.raises(ConfigError, match="checkpoint"):
+        Learned(path).start(workload.build("camera_decode"), 1, 0)
+
+
+def test_a_broken_config_is_explained(tmp_path) -> None:
+    with pytest.raises(ConfigError, match="no training run"):
+        checkpoint.read_config(tmp_path)
+    for text in ("{", "{}", '{"train": {"speed": 1}}'):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(ConfigError, match="config"):
+            checkpoint.read_config(tmp_path)
+
+
+def test_help_explains_every_option(capsys) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    for name in TrainConfig.__dataclass_fields__:
+        assert f"--{name.replace('_', '-')} " in text
+
+
+def test_discount_lasts_at_least_five_deadlines() -> None:
+    tables = workload.build("camera_decode")
+    deadlines = tables.streams["deadline_ns"]
+    longest_us = deadlines[deadlines < 1 << 61].max() / 1e3
+    assert discount_tau_us(TrainConfig(), tables) == pytest.approx(5 * longest_us)
+    with pytest.raises(ConfigError, match="discount_deadlines"):
+        TrainConfig(discount_deadlines=4.0)
+
+
+def test_runs_of_different_seeds_share_no_training_seed() -> None:
+    tables = workload.build("camera_decode")
+    lanes = TrainConfig().lanes
+    taken = [set(range(start, start + lanes)) for start in (first_seed(TrainConfig(seed=s), tables) for s in range(3))]
+    assert not taken[0] & taken[1]
+    assert not taken[1] & taken[2]
+    assert min(taken[0]) >= tables.seeds[0]
