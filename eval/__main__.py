@@ -49,14 +49,14 @@ def make_parser() -> argparse.ArgumentParser:
         "--checkpoint",
         type=Path,
         metavar="RUN",
-        help="folder of a training run: evaluate its policy beside the rules; scenario, device and engine settings come "
-        "from its config.json, results go into the folder unless --out is given",
+        help="folder of a training run: evaluate its policy beside the rules; scenario, device and engine settings "
+        "come from its config.json, results go into the folder unless --out is given",
     )
     parser.add_argument(
         "--scenario",
         type=_names,
         metavar="NAME,...",
-        help="scenarios to evaluate on: bundled names or paths of .toml files, separated by commas (default: all bundled)",
+        help="scenarios: bundled names or paths of .toml files, separated by commas (default: all bundled)",
     )
     parser.add_argument("--device", metavar="NAME", help="device: a name or the path of a .toml file (default: v79)")
     parser.add_argument(

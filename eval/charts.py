@@ -20,14 +20,19 @@ from hexenv.engine.layout import NO_DEADLINE
 _SIZE_IN = (4.6, 3.5)
 _CURVE_POINTS = 240
 _MARKED = (95, 99)
-_OFFSETS_PT = [(8, 0), (-8, 0), (0, 8), (0, -8)] + [
-    (sx * 9, sy * 11 * k) for k in (1, 2, 3, 4) for sx in (1, -1) for sy in (1, -1)
-]
+"""Percentiles with a mark on each latency curve."""
+_LONGEST_IN_DEADLINES = 3.0
+"""Latency axes end here at the latest, so that starved jobs do not squeeze the rest."""
+_NEAR_PT = 12.0
+_OFFSETS_PT = sorted(
+    ((dx, dy) for dx in (0, 8, -8, 20, -20, 36, -36, 56) for dy in (0, 10, -10, 22, -22, 34, -34, 48, -48) if dx or dy),
+    key=lambda offset: abs(offset[0]) + abs(offset[1]),
+)
 """Where a point's label may stand, from near to far."""
 
 
 def trade_off(summary: pd.DataFrame) -> Figure:
-    """Throughput over miss rate, a point a scheduler with its paired 95 % intervals; ``summary``: one scenario's rows."""
+    """Throughput over miss rate, a point a scheduler with its paired 95 % intervals; one scenario's rows."""
     drawing = figure(*_SIZE_IN)
     axes = drawing.subplots()
     slots = scheduler_slots(list(summary["scheduler"]))
@@ -57,15 +62,19 @@ def trade_off(summary: pd.DataFrame) -> Figure:
 
 
 def _label_points(axes: Axes, summary: pd.DataFrame) -> None:
-    """Write each scheduler's name beside its point, at the place that covers least; near places are tried first."""
+    """Write each scheduler's name beside its point, at the nearest place that covers least."""
     places = list(zip(100.0 * summary["miss_rate"], summary["throughput"], strict=True))
     taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform(places)]
+    for _, row in summary.iterrows():
+        corners = [(100.0 * row[f"miss_rate_{end}"], row[f"throughput_{end}"]) for end in ("low", "high")]
+        (x0, y0), (x1, y1) = axes.transData.transform(corners)
+        x, y = axes.transData.transform((100.0 * row["miss_rate"], row["throughput"]))
+        taken += [Bbox([[x0, y - 1], [x1, y + 1]]), Bbox([[x - 1, y0], [x + 1, y1]])]
     frame = axes.get_window_extent()
     for name, place in zip(summary["scheduler"], places, strict=True):
-        weight = "bold" if name == LEARNED else "normal"
-        labels = [_label(axes, name, place, offset, weight) for offset in _OFFSETS_PT]
+        labels = [_label(axes, name, place, offset) for offset in _OFFSETS_PT]
         boxes = [label.get_window_extent() for label in labels]
-        hidden = [sum(box.overlaps(other) for other in taken) + 2 * (not _inside(box, frame)) for box in boxes]
+        hidden = [sum(box.overlaps(other) for other in taken) + 9 * (not _inside(box, frame)) for box in boxes]
         chosen = int(np.argmin(hidden))
         taken.append(boxes[chosen])
         for i, label in enumerate(labels):
@@ -73,17 +82,20 @@ def _label_points(axes: Axes, summary: pd.DataFrame) -> None:
                 label.remove()
 
 
-def _label(axes: Axes, name: str, place: tuple[float, float], offset: tuple[float, float], weight: str) -> Annotation:
+def _label(axes: Axes, name: str, place: tuple[float, float], offset: tuple[float, float]) -> Annotation:
+    """A point's name at an offset in points, with a thin line to the point if it is not right beside it."""
     dx, dy = offset
+    leader = {"arrowstyle": "-", "linewidth": 0.6, "color": light("muted"), "shrinkA": 0.0, "shrinkB": 4.0}
     return axes.annotate(
         name,
         place,
         xytext=offset,
         textcoords="offset points",
         fontsize=8.5,
-        fontweight=weight,
+        fontweight="bold" if name == LEARNED else "normal",
         ha="left" if dx > 0 else "right" if dx < 0 else "center",
         va="center" if dx else "bottom" if dy > 0 else "top",
+        arrowprops=leader if abs(dx) + abs(dy) > _NEAR_PT else None,
     )
 
 
@@ -102,55 +114,54 @@ def latency_streams(outcomes: Sequence[Outcome]) -> list[int]:
 def latencies(outcomes: Sequence[Outcome], stream: int) -> Figure:
     """Share of a stream's jobs that finished within a latency, a curve a scheduler.
 
-    Jobs that were dropped or rejected never finish, so a curve ends below 100 % by their share. The marks are p95 and p99
-    of the finished jobs, the figures of the tables.
+    Jobs that were dropped or rejected never finish, so a curve ends below 100 % by their share. The marks are p95 and
+    p99 of the finished jobs, the figures of the tables.
     """
     drawing = figure(*_SIZE_IN)
     axes = drawing.subplots()
     slots = scheduler_slots([o.scheduler for o in outcomes])
+    served = [o for o in outcomes if o.latency_ns(stream).size]
     deadline_ns = int(outcomes[0].tables.streams["deadline_ns"][stream])
-    longest_ms = 0.0
-    for outcome in sorted(outcomes, key=lambda o: o.scheduler == LEARNED):
-        latency_ns = outcome.latency_ns(stream)
-        if not latency_ns.size:
-            continue
-        finished = latency_ns.size / (latency_ns.size + outcome.lost(stream))
-        shares = np.linspace(0.0, 1.0, _CURVE_POINTS)
-        latency_ms = np.quantile(latency_ns, shares, method="inverted_cdf") / 1e6
-        slot = slots[outcome.scheduler]
-        colour, learned = light(f"scheduler-{slot}"), outcome.scheduler == LEARNED
-        axes.step(
-            latency_ms,
-            100.0 * finished * shares,
-            where="post",
-            color=colour,
-            linewidth=2.2 if learned else 1.3,
-            gid=f"curve-{outcome.scheduler}",
-        )
-        marks_ms = [percentile_us(latency_ns, p) / 1e3 for p in _MARKED]
-        axes.plot(
-            marks_ms,
-            [p * finished for p in _MARKED],
-            MARKERS[slot],
-            color=colour,
-            markersize=5 if learned else 4,
-            markeredgecolor=light("surface"),
-            markeredgewidth=0.6,
-        )
-        longest_ms = max(longest_ms, marks_ms[-1])
+    end_ms = max(percentile_us(o.latency_ns(stream), _MARKED[-1]) / 1e3 for o in served)
     if deadline_ns < NO_DEADLINE:
         deadline_ms = deadline_ns / 1e6
+        end_ms = min(max(end_ms, deadline_ms), _LONGEST_IN_DEADLINES * deadline_ms)
         axes.axvline(deadline_ms, color=light("miss"), linewidth=1.0, linestyle=(0, (4, 3)))
-        axes.annotate(
-            "deadline", (deadline_ms, 3.0), xytext=(-4, 0), textcoords="offset points", ha="right", color=light("miss")
-        )
-        longest_ms = min(max(longest_ms, deadline_ms), 4.0 * deadline_ms)
-    axes.set_xlim(0.0, 1.04 * longest_ms)
+        axes.text(deadline_ms, 1.01, "deadline", transform=axes.get_xaxis_transform(), ha="right", color=light("miss"))
+    end_ms *= 1.04
+    for outcome in sorted(served, key=lambda o: o.scheduler == LEARNED):
+        _draw_curve(axes, outcome, stream, slots[outcome.scheduler], end_ms)
+    axes.set_xlim(0.0, end_ms)
     axes.set_ylim(0.0, 102.0)
     axes.set_xlabel("latency from arrival, ms")
     axes.set_ylabel("jobs finished, % of all that ended")
     axes.grid(True, linewidth=0.6)
     return drawing
+
+
+def _draw_curve(axes: Axes, outcome: Outcome, stream: int, slot: int, end_ms: float) -> None:
+    latency_ns, learned = outcome.latency_ns(stream), outcome.scheduler == LEARNED
+    finished = latency_ns.size / (latency_ns.size + outcome.lost(stream))
+    shares = np.linspace(0.0, 1.0, _CURVE_POINTS)
+    latency_ms = np.quantile(latency_ns, shares, method="inverted_cdf") / 1e6
+    colour = light(f"scheduler-{slot}")
+    axes.step(
+        [*latency_ms, max(end_ms, latency_ms[-1])],
+        [*(100.0 * finished * shares), 100.0 * finished],
+        where="post",
+        color=colour,
+        linewidth=2.4 if learned else 1.3,
+        gid=f"curve-{outcome.scheduler}",
+    )
+    axes.plot(
+        [percentile_us(latency_ns, p) / 1e3 for p in _MARKED],
+        [p * finished for p in _MARKED],
+        MARKERS[slot],
+        color=colour,
+        markersize=6.5 if learned else 5.5,
+        markeredgecolor=light("surface"),
+        markeredgewidth=0.7,
+    )
 
 
 def busy(summary: pd.DataFrame) -> Figure:

@@ -14,7 +14,7 @@ from hexenv.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One episode of a scenario's split. The same setting and seed give the same arrivals and noise to every scheduler."""
+    """One episode of a scenario's split: every scheduler meets the same arrivals and noise in it."""
 
     setting: int
     """Row of ``Tables.settings``: the load and the mix of streams."""
@@ -30,8 +30,8 @@ def held_out(tables: Tables, count: int) -> tuple[Episode, ...]:
     """The first ``count`` episodes of the split of ``tables``, in declared order.
 
     The list walks the grid of settings x seeds along its diagonals: each episode takes the next setting and the next
-    seed. So any prefix spreads evenly over the settings, and no seed repeats before all of them have been used, which keeps
-    the episodes independent. Raises :class:`ConfigError` if the grid has fewer episodes.
+    seed. So any prefix spreads evenly over the settings, and no seed repeats before all of them have been used, which
+    keeps the episodes independent. Raises :class:`ConfigError` if the grid has fewer episodes.
     """
     n_settings = len(tables.settings)
     first_seed, n_seeds = tables.seeds

@@ -113,8 +113,8 @@ def episode_row(
 ) -> dict[str, object]:
     """One row of ``episodes.csv`` without the scheduler's and scenario's names; keys are :data:`EPISODE_COLUMNS`.
 
-    ``lane`` is the LANE record at the episode's end, ``picks`` the number of picks of each version. Latency percentiles are
-    over the finished jobs of all streams with deadlines.
+    ``lane`` is the LANE record at the episode's end, ``picks`` the number of picks of each version. Latency percentiles
+    are over the finished jobs of all streams with deadlines.
     """
     elapsed_ns = max(int(lane["now_ns"]), 1)
     due, misses = int(lane["due"].sum()), int(lane["missed"].sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -55,9 +56,7 @@ def run(
     n_streams = len(tables.stream_names)
     for start in range(0, len(episodes), LANES):
         chunk = episodes[start : start + LANES]
-        simulator, picks = play(
-            scheduler, tables, chunk, start, TraceLevel.JOBS, lambda played, done=start: on_progress(done + played)
-        )
+        simulator, picks = play(scheduler, tables, chunk, start, TraceLevel.JOBS, partial(_shift, on_progress, start))
         for i, episode in enumerate(chunk):
             lane, log = simulator.lanes[i], job_log(simulator.trace(i), n_streams)
             rows.append(episode_row(episode, lane, log, int(picks.waits[i]), picks.versions[i].tolist(), tables))
@@ -66,6 +65,10 @@ def run(
             jobs.append(log)
     frame = pd.DataFrame(rows, columns=list(EPISODE_COLUMNS))
     return Outcome(scheduler.name, tables, frame, np.array(due), np.array(missed), tuple(jobs))
+
+
+def _shift(report: Progress, before: float, played: float) -> None:
+    report(before + played)
 
 
 def play(
@@ -78,8 +81,8 @@ def play(
 ) -> tuple[Simulator, PickCounter]:
     """Play all ``episodes`` at once, one lane each, to their ends. Lanes that are over sit still until the last one is.
 
-    ``seed`` is the place of the first episode in the whole list: it seeds random schedulers, so that a lane's choices do
-    not depend on how the list was cut.
+    ``seed`` is the place of the first episode in the whole list: it seeds random schedulers, so that a lane's choices
+    do not depend on how the list was cut.
     """
     simulator = Simulator(tables, batch=len(episodes), trace=trace)
     picks = PickCounter(len(episodes))

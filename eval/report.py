@@ -6,6 +6,7 @@ import importlib.metadata
 import platform
 import shlex
 from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from importlib import resources
 from string import Template
@@ -59,39 +60,41 @@ def report_html(plan: Plan, outcomes: Sequence[Outcome], summary: pd.DataFrame, 
 def _section(i: int, plan: Plan, group: list[Outcome], summary: pd.DataFrame, streams: pd.DataFrame) -> str:
     tables = group[0].tables
     with styled():
-        charts = [_chart(f"s{i}-trade-off", lambda: trade_off(summary), "Misses against throughput", _TRADE_OFF_TEXT)]
-        charts += [
-            _chart(
-                f"s{i}-latency-{s}",
-                lambda s=s: latencies(group, s),
-                f"Latency of {tables.stream_names[s]}",
-                _latency_text(tables, s),
-            )
-            for s in latency_streams(group)
-        ]
-        charts.append(_chart(f"s{i}-busy", lambda: busy(summary), "Engine use", _BUSY_TEXT))
+        charts = [_chart(f"s{i}-trade-off", partial(trade_off, summary), "Misses against throughput", _TRADE_OFF_TEXT)]
+        charts.append(_chart(f"s{i}-busy", partial(busy, summary), "Engine use", _BUSY_TEXT))
+        for stream in latency_streams(group):
+            heading, text = f"Latency of {tables.stream_names[stream]}", _latency_text(tables, stream)
+            charts.append(_chart(f"s{i}-latency-{stream}", partial(latencies, group, stream), heading, text))
         timeline = _timeline(i, plan, group)
     return "\n".join(
         [
             f"<h2>{escape(tables.scenario)}</h2>",
             f'<p class="verdict">{escape(verdict(summary))}</p>',
-            _results_table(summary, streams),
+            _results_table(summary),
             f'<p class="quiet">{escape(_TABLE_TEXT.format(reference=summary["reference"].iloc[0]))}</p>',
             _legend(list(summary["scheduler"])),
             f'<div class="charts">{"".join(charts)}</div>',
+            "<h3 class=apart>Latency, rate and misses of each stream</h3>",
+            _streams_table(streams),
             timeline,
         ]
     )
 
 
 _TABLE_TEXT = (
-    "Return: ms of reference work an episode, net of what misses cost, with the 95 % interval of its paired difference to "
-    "{reference}. Throughput: ms of reference work finished per ms. Missed: of due deadline periods. Latency: p50 / p95 / p99 "
-    "of finished jobs, in ms; dropped jobs have none, so read it beside the misses. A reference ms is the time of the "
-    "operator's fastest version, alone on the device."
+    "Return: ms of reference work an episode, net of what misses cost, with the 95 % interval of its paired difference "
+    "to {reference}. Throughput: ms of reference work finished per ms. Missed: of due deadline periods. Latency: p50, "
+    "p95 and p99 of finished jobs with deadlines; dropped jobs have none, so read it beside the misses. A reference ms "
+    "is the time of an operator's fastest version, alone on the device."
 )
 _TRADE_OFF_TEXT = "Up and to the left is better. Bars: 95 % paired intervals."
 _BUSY_TEXT = "Busy time of each engine over the simulated time; HVX counts all its contexts."
+_TIMELINE_TEXT = (
+    "Episode {place} (seed {seed}, load {load:g}), where the two differ most in misses, around the first deadline that "
+    "one misses and the other does not. Each block is a stage in its slot, coloured by stream: V runs on HVX, M on "
+    "HMX, H on both. Circles are jobs that finished, crosses missed deadlines. The strips show how busy each engine "
+    "is, from 0 to 100 %."
+)
 
 
 def _latency_text(tables: Tables, stream: int) -> str:
@@ -118,18 +121,14 @@ def _timeline(i: int, plan: Plan, group: list[Outcome]) -> str:
     schedulers = {scheduler.name: scheduler for scheduler in plan.schedulers}
     takes = [record(schedulers[o.scheduler], o.tables, episode, place) for o in pair]
     svg = inline_svg(draw(takes, choose_window(takes)), f"s{i}-timeline", "Timeline of one episode")
-    text = (
-        f"Episode {place} (seed {episode.seed}, load {group[0].episodes['load'].iloc[place]:g}), where the two differ most in "
-        "misses, around the first instant at which one misses and the other does not. Each block is a stage in its slot: "
-        "V runs on HVX, M on HMX, H on both. Circles are jobs that finished, crosses missed deadlines. The strips show how "
-        "busy each engine is, from 0 to 100 %."
-    )
+    load = group[0].episodes["load"].iloc[place]
+    text = _TIMELINE_TEXT.format(place=place, seed=episode.seed, load=load)
     swatches = "".join(
         f'<li><span class="swatch" style="background:var(--stream-{s})"></span>{escape(name)}</li>'
         for s, name in enumerate(top.tables.stream_names)
     )
     return (
-        f'<h3 style="margin-top:2rem">The same episode under {escape(" and ".join(o.scheduler for o in pair))}</h3>'
+        f"<h3 class=apart>The same episode under {escape(' and '.join(o.scheduler for o in pair))}</h3>"
         f'<ul class="legend">{swatches}</ul><figure><div class="scroll wide">{svg}</div>'
         f"<figcaption>{escape(text)}</figcaption></figure>"
     )
@@ -140,40 +139,63 @@ def _legend(names: list[str]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def _results_table(summary: pd.DataFrame, streams: pd.DataFrame) -> str:
-    names = list(streams["stream"].unique())
-    headings = ["scheduler", "return", "against best rule", "throughput", "missed, %"]
-    headings += [f"{name}, ms" for name in names] + ["HVX, %", "HMX, %", "DMA, %"]
-    rows = [f"<tr>{''.join(f'<th scope=col>{escape(text)}</th>' for text in headings)}</tr>"]
-    for _, row in summary.iterrows():
-        own = streams[streams["scheduler"] == row["scheduler"]].set_index("stream")
-        cells = [
-            escape(row["scheduler"]),
+def _results_table(summary: pd.DataFrame) -> str:
+    headings = ["scheduler", "return", "against best rule", "throughput", "missed, %", "latency, ms"]
+    headings += ["HVX, %", "HMX, %", "DMA, %"]
+    rows = [
+        [
+            row["scheduler"],
             _with_interval(row, "return_mean", "return"),
             "best rule"
             if row["scheduler"] == row["best_rule"]
             else _with_interval(row, "vs_best_rule", "vs_best_rule"),
             number(row["throughput"], 3),
             percent(row["miss_rate"], 2),
-            *(latency_text(own.loc[name]) for name in names),
+            latency_text(row),
             *(percent(row[f"{engine}_busy"], 0) for engine in ("hvx", "hmx", "dma")),
         ]
-        mark = ' class="learned"' if row["scheduler"] == LEARNED else ""
-        rows.append(f"<tr{mark}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
-    return f'<div class="scroll"><table>{"".join(rows)}</table></div>'
+        for _, row in summary.iterrows()
+    ]
+    return _table(headings, rows)
+
+
+def _streams_table(streams: pd.DataFrame) -> str:
+    names = list(streams["stream"].unique())
+    rows = []
+    for scheduler, own in streams.groupby("scheduler", sort=False):
+        by_name = own.set_index("stream")
+        rows.append([str(scheduler), *(_stream_cell(by_name.loc[name]) for name in names)])
+    return _table(["scheduler", *(f"{name}, ms" for name in names)], rows)
+
+
+def _stream_cell(row: pd.Series) -> str:
+    missed = "" if pd.isna(row["miss_rate"]) else f", {percent(row['miss_rate'])} % missed"
+    return f"{latency_text(row)}\n{number(row['jobs_per_s'], 1)} jobs/s{missed}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column names the scheduler; the second line of a cell is printed small."""
+    lines = [f"<tr>{''.join(f'<th scope=col>{escape(text)}</th>' for text in headings)}</tr>"]
+    for row in rows:
+        mark = ' class="learned"' if row[0] == LEARNED else ""
+        lines.append(f"<tr{mark}>{''.join(f'<td>{_cell(text)}</td>' for text in row)}</tr>")
+    return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
+
+
+def _cell(text: str) -> str:
+    first, _, second = text.partition("\n")
+    return f"{escape(first)}<small>{escape(second)}</small>" if second else escape(first)
 
 
 def _with_interval(row: pd.Series, name: str, prefix: str) -> str:
-    text = interval_text(row[name], row[f"{prefix}_low"], row[f"{prefix}_high"])
-    value, _, interval = text.partition(" ")
-    return f"{value}<small>{interval}</small>" if interval else value
+    return interval_text(row[name], row[f"{prefix}_low"], row[f"{prefix}_high"]).replace(" ", "\n", 1)
 
 
 def _settings_table(outcomes: Sequence[Outcome]) -> str:
     """The engine settings that each scheduler ran under, a row a scenario and scheduler."""
-    headings = (
-        "scenario",
+    headings = [
         "scheduler",
+        "scenario",
         "mode",
         "HMX lock",
         "VTCM split",
@@ -182,25 +204,19 @@ def _settings_table(outcomes: Sequence[Outcome]) -> str:
         "lambda",
         "noise",
         "horizon, ms",
-    )
-    rows = [f"<tr>{''.join(f'<th scope=col>{text}</th>' for text in headings)}</tr>"]
-    for outcome in outcomes:
-        config = outcome.tables.config[0]
-        concurrent = config["mode"] == Mode.CONCURRENT
-        cells = (
-            outcome.tables.scenario,
-            outcome.scheduler,
-            Mode(config["mode"]).name.lower(),
-            HmxLock(config["hmx_lock"]).name.lower() if concurrent else "–",
-            Split(config["vtcm_split"]).name.lower() if concurrent else "–",
-            Split(config["context_split"]).name.lower() if concurrent else "–",
-            str(config["visible"]),
-            f"{config['miss_weight']:g}",
-            f"{config['noise']:g}",
-            f"{config['horizon_ns'] / 1e6:g}",
-        )
-        rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
-    return f"<table>{''.join(rows)}</table>"
+    ]
+    return _table(headings, [_settings_row(outcome) for outcome in outcomes])
+
+
+def _settings_row(outcome: Outcome) -> list[str]:
+    config = outcome.tables.config[0]
+    splits = ["-", "-", "-"]
+    if config["mode"] == Mode.CONCURRENT:
+        vtcm = "on_demand" if config["vtcm_split"] == Split.SHARED else "static"
+        splits = [HmxLock(config["hmx_lock"]).name.lower(), vtcm, Split(config["context_split"]).name.lower()]
+    figures = [f"{value:g}" for value in (config["visible"], config["miss_weight"], config["noise"])]
+    mode = Mode(config["mode"]).name.lower()
+    return [outcome.scheduler, outcome.tables.scenario, mode, *splits, *figures, f"{config['horizon_ns'] / 1e6:g}"]
 
 
 def _versions() -> str:

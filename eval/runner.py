@@ -1,4 +1,4 @@
-"""A whole evaluation: every scheduler on the same held-out episodes of every scenario, then table, CSV files and report."""
+"""A whole evaluation: every scheduler on the same held-out episodes, then table, CSV files and report."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def play_all(plan: Plan, work: Work) -> list[Outcome]:
 
 
 def publish(plan: Plan, outcomes: Sequence[Outcome], folder: Path, markdown: bool = False) -> Path:
-    """Write the CSV files and the report into ``folder``; print the tables (or one in Markdown) and the report's path."""
+    """Write CSV files and report into ``folder``; print the tables (or one in Markdown) and the report's path."""
     from eval.report import report_html  # matplotlib takes a second to import: not before it is needed
 
     summary, streams = summary_frame(outcomes), stream_frame(outcomes)
@@ -91,7 +91,7 @@ def publish(plan: Plan, outcomes: Sequence[Outcome], folder: Path, markdown: boo
     else:
         for scenario in summary["scenario"].unique():
             of_scenario = (frame[frame["scenario"] == scenario] for frame in (summary, streams))
-            screen.print(results_table(scenario, *of_scenario))
+            screen.print(results_table(scenario, *of_scenario, screen.width))
     path = folder / REPORT
     screen.print(f"report: {path}", soft_wrap=True, highlight=False)
     return path
@@ -105,7 +105,7 @@ def evaluate_run(
     out: Path | None = None,
     markdown: bool = False,
 ) -> Path:
-    """Evaluate a training run beside the rules, from its ``config.json`` and checkpoint alone; returns the report's path.
+    """Evaluate a training run beside the rules, from its config and checkpoint alone; returns the report's path.
 
     Args:
         run_dir: the run's folder.
@@ -122,7 +122,7 @@ def evaluate_run(
 
 
 def plan_of_run(run_dir: Path, episodes: int, schedulers: Sequence[str] | None = None, out: Path | None = None) -> Plan:
-    """The plan of :func:`evaluate_run`: every rule in its own mode, the learned policy in the mode it was trained in."""
+    """The plan of :func:`evaluate_run`: every rule in its own mode, the policy in the mode it was trained in."""
     from agents.learned import Learned
     from train.checkpoint import read_config
 

@@ -55,7 +55,7 @@ def difference(
 ) -> Interval:
     """Paired difference of two schedulers' ratios with its 95 % percentile-bootstrap interval.
 
-    All arrays have shape (episodes,), in the same order of episodes. Resamples in which a denominator is 0 are left out.
+    All arrays have shape (episodes,), in the same order of episodes. Resamples with a zero denominator are left out.
     """
     value = ratio(numerator, denominator) - ratio(other_numerator, other_denominator)
     samples = _resampled(numerator, denominator) - _resampled(other_numerator, other_denominator)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pandas as pd
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from eval.metrics import PERCENTILES
 from eval.summary import LEARNED
 
-_PIPE_WIDTH = 170
+_PIPE_WIDTH = 240
 """Width when the output is not a terminal: nothing is folded."""
+_FLAT_COLUMNS, _FLAT_COLUMNS_A_STREAM = 114, 21
+"""Terminal columns that a table without folded cells needs."""
 
 
 def console(stderr: bool = False) -> Console:
@@ -20,7 +24,7 @@ def console(stderr: bool = False) -> Console:
 
 def number(value: float, digits: int) -> str:
     """A fixed number of decimals, or a dash for a figure that does not exist."""
-    return "–" if pd.isna(value) else f"{value:.{digits}f}"
+    return "-" if pd.isna(value) else f"{value:.{digits}f}"
 
 
 def percent(share: float, digits: int = 1) -> str:
@@ -37,40 +41,45 @@ def interval_text(value: float, low: float, high: float, digits: int = 1) -> str
 
 def latency_text(row: pd.Series) -> str:
     """``p50 / p95 / p99`` in ms."""
-    return " / ".join(number(row[f"p{p}_us"] / 1e3, 2) for p in (50, 95, 99))
+    return " / ".join(number(row[f"p{p}_us"] / 1e3, 1) for p in PERCENTILES)
 
 
-def results_table(scenario: str, summary: pd.DataFrame, streams: pd.DataFrame) -> Table:
-    """All schedulers of one scenario: ``summary`` and ``streams`` hold that scenario's rows."""
+def results_table(scenario: str, summary: pd.DataFrame, streams: pd.DataFrame, width: int) -> Table:
+    """All schedulers of one scenario: ``summary`` and ``streams`` hold that scenario's rows.
+
+    Where ``width`` columns are too few for one line a scheduler, intervals and percentiles stand one below the other.
+    """
+    names = list(streams["stream"].unique())
+    flat = width >= _FLAT_COLUMNS + _FLAT_COLUMNS_A_STREAM * len(names)
     reference, best = summary["reference"].iloc[0], summary["best_rule"].iloc[0]
     table = Table(
         title=f"{scenario}: {summary['episodes'].iloc[0]} held-out episodes, the same for every scheduler",
-        caption=f"return: ms of reference work an episode, 95 % interval paired with {reference}; "
-        f"latency: p50 / p95 / p99 of finished jobs; best rule: {best}",
+        caption=f"return: ms of reference work an episode, 95 % interval paired with {reference}; streams: latency "
+        f"p50 / p95 / p99 of finished jobs, ms; best rule: {best}",
+        box=SIMPLE_HEAD,
+        padding=(0, 1 if flat else 0),
     )
-    table.add_column("scheduler", no_wrap=True)
-    for heading in ("return", "vs best rule", "throughput", "misses %"):
-        table.add_column(heading, justify="right")
-    names = list(streams["stream"].unique())
-    for name in names:
-        table.add_column(f"{name} ms", justify="right")
-    for heading in ("HVX %", "HMX %", "DMA %"):
-        table.add_column(heading, justify="right")
+    headings = ["scheduler", "return", "vs best rule", "throughput", "misses %", *names, "HVX %", "HMX %", "DMA %"]
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "scheduler" else "right", no_wrap=flat)
     for _, row in summary.iterrows():
         own = streams[streams["scheduler"] == row["scheduler"]].set_index("stream")
-        table.add_row(
+        cells = [
             row["scheduler"],
             interval_text(row["return_mean"], row["return_low"], row["return_high"]),
-            "–"
-            if row["scheduler"] == best
-            else interval_text(row["vs_best_rule"], row["vs_best_rule_low"], row["vs_best_rule_high"]),
+            interval_text(row["vs_best_rule"], row["vs_best_rule_low"], row["vs_best_rule_high"]),
             number(row["throughput"], 3),
             percent(row["miss_rate"], 2),
-            *(latency_text(own.loc[name]) for name in names),
+            *(latency_text(own.loc[name]).replace(" ", "") for name in names),
             *(percent(row[f"{engine}_busy"], 0) for engine in ("hvx", "hmx", "dma")),
-            style="bold" if row["scheduler"] == LEARNED else None,
-        )
+        ]
+        style = "bold" if row["scheduler"] == LEARNED else None
+        table.add_row(*(cell if flat else _stacked(cell) for cell in cells), style=style)
     return table
+
+
+def _stacked(cell: str) -> str:
+    return cell.replace("/", "\n").replace(" [", "\n[").replace(", ", ",\n")
 
 
 def trade_off_markdown(summary: pd.DataFrame) -> str:
@@ -81,8 +90,8 @@ def trade_off_markdown(summary: pd.DataFrame) -> str:
     ]
     for _, row in summary.iterrows():
         lines.append(
-            f"| {row['scenario']} | {row['scheduler']} | {number(row['throughput'], 3)} | {percent(row['miss_rate'])} % "
-            f"| {number(row['p99_us'] / 1e3, 2)} ms "
+            f"| {row['scenario']} | {row['scheduler']} | {number(row['throughput'], 3)} "
+            f"| {percent(row['miss_rate'])} % | {number(row['p99_us'] / 1e3, 2)} ms "
             f"| {interval_text(row['return_mean'], row['return_low'], row['return_high'])} |"
         )
     return "\n".join(lines)

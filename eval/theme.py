@@ -8,8 +8,10 @@ has its own marker, so that no figure depends on colour vision.
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
 from html import escape
 from io import StringIO
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -82,14 +84,15 @@ def figure(width_in: float, height_in: float) -> Figure:
     return result
 
 
-def styled() -> rc_context:
+def styled() -> AbstractContextManager[None]:
     """Context in which figures are drawn and written."""
-    return rc_context(
+    settings: Any = (
         _RC
         | {key: light("muted") for key in ("xtick.color", "ytick.color", "axes.edgecolor", "axes.labelcolor")}
         | {key: light("ink") for key in ("text.color", "axes.titlecolor")}
-        | {"axes.facecolor": "none", "grid.color": light("grid"), "hatch.color": light("ink")}
+        | {"axes.facecolor": "none", "grid.color": light("grid")}
     )
+    return rc_context(settings)
 
 
 def marker_svg(slot: int) -> str:

@@ -16,9 +16,9 @@ from eval.theme import figure, light
 from hexenv.engine import TraceLevel
 from hexenv.engine.layout import MAX_SLOTS, Event, Tables
 
-_STAGES = 70
-"""Stages in the window of the busier scheduler: as many as can be told apart."""
-_LETTER_SHARE = 0.012
+_STAGES = 220
+"""Stages in the window of the busier scheduler: enough for several jobs, few enough to be told apart."""
+_LETTER_SHARE = 0.011
 """Stages shorter than this part of the window carry no letter."""
 _STEPS = 300
 VERSION_LETTERS = "VMH"
@@ -60,7 +60,7 @@ def record(scheduler: Scheduler, tables: Tables, episode: Episode, place: int) -
 
 
 def choose_window(takes: Sequence[Take]) -> Window:
-    """About :data:`_STAGES` stages around the first instant at which one scheduler misses a deadline and another not."""
+    """About :data:`_STAGES` stages around the first deadline that one scheduler misses and another does not."""
     launches = max(int((take.trace["event"] == Event.LAUNCH).sum()) for take in takes)
     end_ns = max(int(take.trace["end_ns"].max(initial=1)) for take in takes)
     width_ns = end_ns * min(1.0, _STAGES / max(launches, 1))
@@ -78,23 +78,26 @@ def _miss_times(trace: np.ndarray) -> np.ndarray:
 
 def draw(takes: Sequence[Take], window: Window) -> Figure:
     """The takes one above the other on one time axis (ms)."""
-    drawing = figure(10.0, 2.65 * len(takes))
-    heights = [1.7, 0.34, 0.34, 0.34] * len(takes)
+    drawing = figure(12.0, 2.5 * len(takes))
+    heights = ([1.7, 0.34, 0.34, 0.34, 0.05] * len(takes))[:-1]  # the thin row keeps the takes apart
     rows = drawing.subplots(len(heights), 1, sharex=True, gridspec_kw={"height_ratios": heights})
+    for spacer in rows[4::5]:
+        spacer.set_visible(False)
     for i, take in enumerate(takes):
-        slots, *strips = rows[4 * i : 4 * i + 4]
+        slots, *strips = rows[5 * i : 5 * i + 4]
         _draw_slots(slots, take, window)
         for axes, engine in zip(strips, ("hvx", "hmx", "dma"), strict=True):
             _draw_strip(axes, take, window, engine)
     rows[-1].set_xlim(window.start_ns / 1e6, window.end_ns / 1e6)
+    rows[-1].tick_params(labelbottom=True)
     rows[-1].set_xlabel("time in the episode, ms")
     return drawing
 
 
 def _draw_slots(axes: Axes, take: Take, window: Window) -> None:
     trace = take.trace[window.overlaps(take.trace)]
-    misses = int((trace["event"] == Event.MISS).sum())
-    axes.set_title(f"{take.scheduler}: {misses} missed deadlines in this window", fontweight="bold")
+    finished, missed = (int((trace["event"] == event).sum()) for event in (Event.FINISH, Event.MISS))
+    axes.set_title(f"{take.scheduler}: {finished} jobs finished, {missed} deadlines missed here", fontweight="bold")
     launches = trace[trace["event"] == Event.LAUNCH]
     for stream in np.unique(launches["stream"]):
         own = launches[launches["stream"] == stream]
@@ -130,7 +133,7 @@ def _draw_job_ends(axes: Axes, trace: np.ndarray) -> None:
                 times_ms,
                 np.full(len(times_ms), 2.4),
                 marker,
-                markersize=6.5 if name else 5,
+                markersize=7.5 if name else 6,
                 color=light(f"stream-{stream}"),
                 markeredgecolor=light(name or "muted"),
                 markeredgewidth=1.1 if name else 0.6,
@@ -165,6 +168,6 @@ def _draw_strip(axes: Axes, take: Take, window: Window, engine: str) -> None:
     axes.stairs(100.0 * shares, edges, fill=True, color=light(engine))
     axes.set_ylim(0.0, 105.0)
     axes.set_yticks([50.0], [engine.upper()])
-    axes.tick_params(axis="both", length=0, labelbottom=axes.get_subplotspec().is_last_row())
+    axes.tick_params(axis="both", length=0, labelbottom=False)
     axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_color(light("grid"))

@@ -9,27 +9,29 @@ from eval.table import number, percent
 
 
 def verdict(summary: pd.DataFrame) -> str:
-    """The verdict on one scenario's summary rows: the learned policy against the best rule, else rule against reference."""
-    rows = summary.set_index("scheduler")
+    """The learned policy against the best rule; without it, the best rule against the reference."""
+    rows = {str(row["scheduler"]): row for row in summary.to_dict("records")}
     scenario, best, reference = (str(summary[name].iloc[0]) for name in ("scenario", "best_rule", "reference"))
-    if LEARNED in rows.index and best != LEARNED:
-        row, other, prefix = rows.loc[LEARNED], rows.loc[best], "vs_best_rule"
+    if LEARNED in rows and best != LEARNED:
+        name, other, prefix = LEARNED, best, "vs_best_rule"
         subject, against = "the learned policy", f"the best rule ({best})"
     else:
-        row, other, prefix = rows.loc[best], rows.loc[reference], "vs_reference"
+        name, other, prefix = best, reference, "vs_reference"
         subject, against = f"the best scheduler ({best})", reference
-    if row.name == other.name:
-        return f"On {scenario}, {row.name} has the highest return of all that ran."
-    change, low, high = row[prefix], row[f"{prefix}_low"], row[f"{prefix}_high"]
+    if name == other:
+        return f"On {scenario}, {name} has the highest return of all that ran."
+    row, beside = rows[name], rows[other]
+    low, high = row[f"{prefix}_low"], row[f"{prefix}_high"]
     return (
-        f"On {scenario}, {subject} {_relation(low, high)} {against}: {change:+.1f} ms of reference work an episode "
-        f"(95 % paired interval {low:+.1f} to {high:+.1f}, {row['episodes']} episodes), at throughput "
-        f"{number(row['throughput'], 3)} against {number(other['throughput'], 3)} and {percent(row['miss_rate'])} % "
-        f"against {percent(other['miss_rate'])} % missed deadlines."
+        f"On {scenario}, {subject} {_relation(low, high)} {against}: {row[prefix]:+.1f} ms of reference work an "
+        f"episode (95 % paired interval {low:+.1f} to {high:+.1f}, {row['episodes']} episodes), at throughput "
+        f"{number(row['throughput'], 3)} against {number(beside['throughput'], 3)} and {percent(row['miss_rate'])} % "
+        f"against {percent(beside['miss_rate'])} % missed deadlines."
     )
 
 
 def _relation(low: float, high: float) -> str:
+    """What an interval of a difference says."""
     if low > 0.0:
         return "beats"
     if high < 0.0:
