@@ -317,14 +317,14 @@ LANE = np.dtype(
 )
 
 TRACE = np.dtype(
-    [
-        ("event", np.int16),  # an Event
-        ("slot", np.int16),
-        ("stream", np.int16),
+    [  # without padding, so that equal records are equal bytes
+        ("event", np.int32),  # an Event
+        ("slot", np.int32),
+        ("stream", np.int32),
         ("job", np.int32),  # index in its stream
         ("stage", np.int32),
         ("variant", np.int32),
-        ("contexts", np.int32),
+        ("contexts", np.int64),
         ("t_ns", np.int64),
         ("end_ns", np.int64),
         ("value", np.float64),

@@ -44,7 +44,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Work:
-    """One stage: its kernels by (version, tile class) and the earlier stages (of this and the previous job) it needs."""
+    """One stage: its kernels by (version, tile class) and the stages of this and the previous job it needs."""
 
     kernels: dict[tuple[int, int], Kernel]
     after: tuple[int, ...] = ()
@@ -85,7 +85,9 @@ def _variant(kernel: Kernel, op: int, version: int, tile: int, contexts: int) ->
     for h in range(MAX_CONTEXTS + 1):
         hvx = kernel.hvx * US / h if h else 0.0
         prologue = kernel.prologue * US / h if h else 0.0
-        lanes = (kernel.ddr * US, hvx, kernel.hmx * US) if kernel.depth >= 2 else (kernel.ddr * US, hvx + kernel.hmx * US)
+        lanes = (
+            (kernel.ddr * US, hvx, kernel.hmx * US) if kernel.depth >= 2 else (kernel.ddr * US, hvx + kernel.hmx * US)
+        )
         fill = (sum(lanes) - max(lanes)) / kernel.tiles if kernel.fill else 0.0
         row["body_hvx_ns"][h], row["prologue_ns"][h], row["latency_ns"][h] = hvx, prologue, fill
         row["alone_ns"][h] = round(max(lanes) + prologue + fill)
@@ -101,7 +103,7 @@ def _critical(stages: tuple[Work, ...], refs: list[int]) -> list[int]:
 
 
 def toy_tables(*sources: Source, contexts: int = 4, **settings: object) -> Tables:
-    """Compile ``sources``. ``settings`` are CONFIG fields (``mode``, ``entry_ns`` ...); costs and noise default to zero."""
+    """Compile ``sources``. ``settings`` are CONFIG fields (``mode`` ...); costs and noise default to zero."""
     variants, ops, stages, templates, streams = [], [], [], [], []
     links: list[int] = []
     times: list[int] = []
