@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.greedy import greedy_pair, greedy_versions
 from agents.ordered import concurrent, edf, serial
+from agents.paired import greedy_pair, greedy_versions, slack_gate
 from agents.scheduler import Scheduler
-from agents.slack_gate import SlackGate
 from agents.uniform import Uniform
 from hexenv.errors import ConfigError
 
@@ -20,7 +19,7 @@ _MAKERS: dict[str, Callable[[], Scheduler]] = {
     "concurrent": concurrent,
     "greedy_pair": greedy_pair,
     "greedy_versions": greedy_versions,
-    "slack_gate": SlackGate,
+    "slack_gate": slack_gate,
 }
 
 

@@ -59,17 +59,24 @@ class Placed(NamedTuple):
     work: float  # what it still takes by itself, ns: the queue of a deadline shrinks by it
 
 
+class Pairing(NamedTuple):
+    """What kind of pairs a rule makes."""
+
+    any_version: bool  # otherwise a stage keeps the version of its fastest variant
+    gated: bool  # pairs must keep the known deadlines, and the most urgent partner that gains comes first
+    margin: float  # of a gate: ns of spare time that must stay
+
+
 class Known(NamedTuple):
     """The deadlines a gate protects."""
 
     n: int
     rows: np.ndarray  # (MAX_VISIBLE + MAX_SLOTS, 4), a row a job: _DUE, _SPARE, _REST in ns, and the job slot
-    margin: float  # ns of spare time that must stay
 
 
-def nothing_known(margin: float = 0.0) -> Known:
+def nothing_known() -> Known:
     """No deadline to protect yet, and room for all that a view may show: the kernels allocate nothing."""
-    return Known(0, np.empty((MAX_VISIBLE + MAX_SLOTS, 4)), margin)
+    return Known(0, np.empty((MAX_VISIBLE + MAX_SLOTS, 4)))
 
 
 def costs_of(tables: Tables) -> Costs:
@@ -257,12 +264,12 @@ def known_deadlines(view: Any, costs: Costs, known: Known) -> Known:
         for j in range(n):
             if rows[j, _DUE] <= rows[i, _DUE]:
                 rows[i, _SPARE] -= rows[j, _REST]
-    return Known(n, rows, known.margin)
+    return Known(n, rows)
 
 
 @njit
-def keeps_deadlines(known: Known, joint: float, a: Placed, b: Placed) -> bool:
-    """Whether a pair that holds the device for ``joint`` leaves each known deadline its margin.
+def keeps_deadlines(known: Known, margin: float, joint: float, a: Placed, b: Placed) -> bool:
+    """Whether a pair that holds the device for ``joint`` leaves each known deadline its ``margin``.
 
     A deadline is delayed by the joint time less the work of the pair that its queue counts anyway. A pair that delays a
     deadline by nothing is never refused for it, however little time is left.
@@ -273,7 +280,7 @@ def keeps_deadlines(known: Known, joint: float, a: Placed, b: Placed) -> bool:
             delay -= a.work
         if b.due <= known.rows[i, _DUE]:
             delay -= b.work
-        if delay > 0.0 and delay + known.margin > known.rows[i, _SPARE]:
+        if delay > 0.0 and delay + margin > known.rows[i, _SPARE]:
             return False
     return True
 
@@ -282,8 +289,15 @@ def keeps_deadlines(known: Known, joint: float, a: Placed, b: Placed) -> bool:
 
 
 @njit
-def _version_allowed(costs: Costs, op: int, variant: int, any_version: bool) -> bool:
-    return any_version or variant // N_TILES == costs.variants[costs.ops[op].fastest].version
+def _version_allowed(costs: Costs, pairing: Pairing, op: int, variant: int) -> bool:
+    return pairing.any_version or variant // N_TILES == costs.variants[costs.ops[op].fastest].version
+
+
+@njit
+def urgent_task(view: Any, mask: np.ndarray, a: Placed) -> int:
+    """The legal task with the earliest deadline if that is earlier than ``a``'s, else -1."""
+    task = first_task(view, mask, EDF, -1)
+    return task if task >= 0 and _due(view, view.tasks[task].deadline_ns) < a.due else -1
 
 
 @njit
@@ -300,63 +314,81 @@ def _may_join(view: Any, mask: np.ndarray, costs: Costs, a: Placed, row: int, ac
 
 
 @njit
-def best_partner(
-    view: Any, mask: np.ndarray, costs: Costs, a: Placed, planned: int, any_version: bool, known: Known
+def _partner_variant(
+    view: Any, mask: np.ndarray, costs: Costs, pairing: Pairing, known: Known, a: Placed, task: int, planned: bool
 ) -> tuple[float, int]:
-    """Best ``(gain, action)`` beside ``a`` that keeps the known deadlines; action 0 if none gains.
-
-    Gain is the time both would take one after the other (the joining one in its fastest variant) over their joint time,
-    so a slow version pays only where it frees an engine that the other stage needs. ``planned`` is the task that ``a``
-    would be if it were picked first, or -1 if ``a`` is on the device and the mask speaks of its partners.
-    """
+    """Best ``(gain, action)`` of ``task`` beside ``a``; action 0 if no admitted variant gains."""
     best_gain, best = _NO_GAIN, 0
-    for task in range(view.n_tasks):
-        if task == planned:
+    op = view.tasks[task].op
+    for variant in range(N_VARIANTS):
+        row = _variant_row(costs, op, variant)
+        if row < 0 or not _version_allowed(costs, pairing, op, variant):
             continue
-        op = view.tasks[task].op
-        for variant in range(N_VARIANTS):
-            row = _variant_row(costs, op, variant)
-            if row < 0 or not _version_allowed(costs, op, variant, any_version):
-                continue
-            b = fresh(view, costs, task, row)
-            for share in range(N_SHARES):
-                action = action_of(task, variant, share)
-                if not _may_join(view, mask, costs, a, row, action, planned >= 0):
-                    continue
+        b = fresh(view, costs, task, row)
+        for share in range(N_SHARES):
+            action = action_of(task, variant, share)
+            if _may_join(view, mask, costs, a, row, action, planned):
                 a_end, b_end = corun_ns(costs, a, b, own_contexts(costs, a.row, row, share))
                 joint = max(a_end, b_end)
                 gain = (a.work + b.work) / joint
-                if gain > best_gain and keeps_deadlines(known, joint, a, b):
+                if gain > best_gain and keeps_deadlines(known, pairing.margin, joint, a, b):
                     best_gain, best = gain, action
     return best_gain, best
 
 
 @njit
-def first_of_pair(view: Any, mask: np.ndarray, costs: Costs, task: int, any_version: bool, known: Known) -> int:
+def best_partner(
+    view: Any, mask: np.ndarray, costs: Costs, pairing: Pairing, known: Known, a: Placed, planned: int
+) -> tuple[float, int]:
+    """Best ``(gain, action)`` beside ``a``; action 0 if no pair gains (and, for a gate, is admitted).
+
+    Gain is the time both would take one after the other (the joining one in its fastest variant) over their joint time,
+    so a slow version pays only where it frees an engine that the other stage needs. A gate takes the most urgent task
+    that gains, the others the highest gain of all. A task more urgent than ``a`` comes before all others, since nobody
+    else may keep it from the next free slot. ``planned`` is the task that ``a`` would be if it were picked first, or -1
+    if ``a`` is on the device and the mask speaks of its partners.
+    """
+    best_gain, best, best_task = _NO_GAIN, 0, -1
+    urgent = urgent_task(view, mask, a) if planned < 0 else -1
+    for task in range(view.n_tasks):
+        if task == planned or (urgent >= 0 and task != urgent):
+            continue
+        gain, action = _partner_variant(view, mask, costs, pairing, known, a, task, planned >= 0)
+        if pairing.gated:
+            better = best_task < 0 or _before(view.tasks[task], view.tasks[best_task], EDF)
+        else:
+            better = gain > best_gain
+        if action > 0 and better:
+            best_gain, best, best_task = gain, action, task
+    return best_gain, best
+
+
+@njit
+def first_of_pair(view: Any, mask: np.ndarray, costs: Costs, pairing: Pairing, known: Known, task: int) -> int:
     """Pick of ``task`` for an empty device: in the variant that leaves the best partner, or else its fastest one."""
     best_gain, best = _NO_GAIN, fastest_pick(view, mask, costs, task)
     op = view.tasks[task].op
     for variant in range(N_VARIANTS):
         action = action_of(task, variant, 0)
-        if mask[action] and _version_allowed(costs, op, variant, any_version):
+        if mask[action] and _version_allowed(costs, pairing, op, variant):
             a = fresh(view, costs, task, _variant_row(costs, op, variant))
-            gain, _ = best_partner(view, mask, costs, a, task, any_version, known)
+            gain, _ = best_partner(view, mask, costs, pairing, known, a, task)
             if gain > best_gain:
                 best_gain, best = gain, action
     return best
 
 
 @njit
-def urgent_join(view: Any, mask: np.ndarray, costs: Costs, a: Placed, known: Known) -> int:
+def urgent_join(view: Any, mask: np.ndarray, costs: Costs, pairing: Pairing, known: Known, a: Placed) -> int:
     """Pick that ends the most urgent task soonest beside the less urgent ``a``; 0 if it should wait for ``a``.
 
     It should wait if that costs no deadline its margin, or ends it no later.
     """
     endangered = False
     for i in range(known.n):
-        endangered |= known.rows[i, _DUE] < a.due and known.rows[i, _SPARE] < a.work + known.margin
-    task = first_task(view, mask, EDF, -1)
-    if not endangered or task < 0 or _due(view, view.tasks[task].deadline_ns) >= a.due:
+        endangered |= known.rows[i, _DUE] < a.due and known.rows[i, _SPARE] < a.work + pairing.margin
+    task = urgent_task(view, mask, a)
+    if not endangered or task < 0:
         return 0
     best_ns, best = np.inf, 0
     for variant in range(N_VARIANTS):
@@ -393,28 +425,19 @@ def act_in_order(
 
 
 @njit
-def act_greedy(
-    views: np.ndarray,
-    masks: np.ndarray,
-    costs: Costs,
-    any_version: bool,
-    gated: bool,
-    known: Known,
-    actions: np.ndarray,
+def act_in_pairs(
+    views: np.ndarray, masks: np.ndarray, costs: Costs, pairing: Pairing, known: Known, actions: np.ndarray
 ) -> None:
-    """Earliest deadline first, with the partner of the highest predicted gain.
-
-    If ``gated``, a pair must leave every known deadline the margin of ``known``.
-    """
+    """Earliest deadline first, beside a partner where the ``pairing`` finds one; ``known`` is the gate's memory."""
     for lane in range(views.shape[0]):
         view, mask = views[lane], masks[lane]
         slot = resident_slot(view)
-        if gated:
+        if pairing.gated:
             known = known_deadlines(view, costs, known)
         if slot < 0:
             task = first_task(view, mask, EDF, -1)
-            actions[lane] = first_of_pair(view, mask, costs, task, any_version, known) if task >= 0 else 0
+            actions[lane] = first_of_pair(view, mask, costs, pairing, known, task) if task >= 0 else 0
         else:
             a = placed(view, costs, slot)
-            _, action = best_partner(view, mask, costs, a, -1, any_version, known)
-            actions[lane] = action if action > 0 else urgent_join(view, mask, costs, a, known)
+            _, action = best_partner(view, mask, costs, pairing, known, a, -1)
+            actions[lane] = action if action > 0 else urgent_join(view, mask, costs, pairing, known, a)

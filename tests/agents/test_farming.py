@@ -77,18 +77,10 @@ class ServesTheNearlyLate(Adversary):
 
 
 class StarvesTheLoop(Adversary):
-    """Never runs what would bring new work: a closed loop brings its next job only after the last one."""
+    """Never runs a closed loop that has deadlines, to be charged for one late result only instead of many."""
 
     def serves(self, view: np.void, task: np.void) -> bool:
-        return self.tables.streams["arrival"][task["stream"]] != Arrival.CLOSED_LOOP
-
-
-class StarvesDeadlines(Adversary):
-    """Collects the credit of best-effort work only, and of deadline jobs when there is no other."""
-
-    def order(self, view: np.void) -> list[int]:
-        tasks = view["tasks"]
-        return sorted(super().order(view), key=lambda k: tasks["deadline_ns"][k] < NO_DEADLINE)
+        return not starvable(self.tables)[task["stream"]]
 
 
 class SmallestTiles(Adversary):
@@ -99,20 +91,20 @@ class SmallestTiles(Adversary):
 
 
 class TogglesPicks(Adversary):
-    """Makes as many decisions without time as it can: the slowest variant at once, then the last one beside it."""
+    """Makes as many decisions without time as it can: fills the second slot at once, with whatever is slowest."""
 
     mode = "fused"
-
-    def order(self, view: np.void) -> list[int]:
-        return super().order(view)[::-1]
 
     def variants(self, op: int) -> list[int]:
         return super().variants(op)[::-1]
 
 
-ADVERSARIES = [
-    Waits, ServesTheLate, ServesTheNearlyLate, StarvesTheLoop, StarvesDeadlines, SmallestTiles, TogglesPicks,
-]  # fmt: skip
+ADVERSARIES = [Waits, ServesTheLate, ServesTheNearlyLate, StarvesTheLoop, SmallestTiles, TogglesPicks]
+
+
+def starvable(tables: Tables) -> np.ndarray:
+    """Which streams are closed loops with deadlines, bool of shape (n_streams,)."""
+    return (tables.streams["arrival"] == Arrival.CLOSED_LOOP) & (tables.streams["deadline_ns"] < NO_DEADLINE)
 
 
 def returns(scheduler: Scheduler, scenario: str) -> np.ndarray:
@@ -137,6 +129,8 @@ def serial() -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("scenario", scenario_names())
 @pytest.mark.parametrize("adversary", ADVERSARIES, ids=lambda adversary: adversary.__name__)
 def test_farming_loses_against_serial(adversary, scenario, serial):
+    if adversary is StarvesTheLoop and not starvable(build(scenario)).any():
+        pytest.skip("no closed loop with deadlines to starve")
     assert returns(adversary(), scenario).mean() < serial[scenario].mean()
 
 

@@ -21,6 +21,12 @@ def play(scheduler: Scheduler, tables: Tables, seeds: range) -> Simulator:
     return simulator
 
 
+def outcome(simulator: Simulator) -> list[list[object]]:
+    """What must repeat, lane by lane: credit and charge to the last bit, and all counts."""
+    fields = ("decisions", "credit_ns", "charge_ns", "busy_ddr_ns", "busy_hvx_ns", "busy_hmx_ns", "due", "missed")
+    return [[lane[field].tolist() for field in fields] for lane in simulator.lanes]
+
+
 def toy_mix(mode: Mode) -> Tables:
     """A firm camera on HVX, best-effort HMX work, and work that is fastest on HMX but has an HVX version."""
     closed = {"arrival": Arrival.CLOSED_LOOP, "offset": 0.0}
@@ -74,8 +80,7 @@ def test_every_rule_plays_in_every_mode(name, mode):
 def test_every_rule_plays_every_scenario(name, scenario):
     scheduler = agents.make(name)
     tables = build(scenario, horizon_us=30_000, **scheduler.overrides)
-    first, again = (play(scheduler, tables, range(3)).lanes.copy() for _ in range(2))
-    assert first.tobytes() == again.tobytes()
-    alone = play(scheduler, tables, range(1, 2)).lanes
-    assert alone.tobytes() == first[1:2].tobytes()
-    assert (first["credit_ns"] != 0).all()
+    first, again = (outcome(play(scheduler, tables, range(3))) for _ in range(2))
+    assert first == again
+    assert outcome(play(scheduler, tables, range(1, 2))) == first[1:2]
+    assert all(credit != 0 for _, credit, *_ in first)

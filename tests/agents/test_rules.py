@@ -5,7 +5,7 @@ import pytest
 
 import agents
 from agents.kernels import costs_of, known_deadlines, nothing_known
-from agents.slack_gate import SlackGate
+from agents.paired import slack_gate
 from hexenv.engine.layout import Mode, Phase
 
 from .conftest import HMX, HVX, HYBRID, Case, Work
@@ -174,15 +174,15 @@ def second_pick(case: Case, scheduler) -> tuple[int, int, int, int] | None:
 
 def test_gate_pairs_only_while_the_margin_stays():
     # T_corun + T_rest = 300 us with nothing queued: the deadline must leave 300 us plus the margin
-    assert second_pick(gated_case(due=810), SlackGate(margin_us=500)) == (0, HMX, 0, 0)
-    assert second_pick(gated_case(due=790), SlackGate(margin_us=500)) is None
-    assert second_pick(gated_case(due=790), SlackGate(margin_us=400)) == (0, HMX, 0, 0)
+    assert second_pick(gated_case(due=810), slack_gate(margin_us=500)) == (0, HMX, 0, 0)
+    assert second_pick(gated_case(due=790), slack_gate(margin_us=500)) is None
+    assert second_pick(gated_case(due=790), slack_gate(margin_us=400)) == (0, HMX, 0, 0)
 
 
 def test_gate_counts_the_queue_of_earlier_deadlines():
     case = gated_case(due=5000)
     case.task(case.op(hvx_heavy(100)), due=1000, rest=700)
-    gate = SlackGate(margin_us=100)
+    gate = slack_gate(margin_us=100)
     case.resident(1)
     case.view["tasks"][0, 1] = case.view["tasks"][0, 2]
     case.view["n_tasks"] = 2
@@ -201,7 +201,7 @@ def test_gate_counts_the_dispatch_of_every_stage_to_come():
         case.resident(case.op(hmx_heavy(300)))
         case.task(case.op(hvx_heavy(100)), due=due, rest=500)
         # beside the resident for 300 us: 200 of them delay the job (175 with its dispatch), and the margin is 100
-        assert (case.ask(SlackGate(margin_us=100)) is not None) or not pairs
+        assert (case.ask(slack_gate(margin_us=100)) is not None) or not pairs
         known = known_deadlines(case.view[0], costs_of(case.tables()), nothing_known())
         assert known.rows[0, 1] == pytest.approx((due - 500 * (1 + dispatch / 100)) * 1000)
 
@@ -209,35 +209,58 @@ def test_gate_counts_the_dispatch_of_every_stage_to_come():
 def test_gate_never_lets_best_effort_beside_a_tight_stage_but_a_tight_stage_beside_best_effort(case):
     case.resident(case.op(hmx_heavy(300)))
     case.task(case.op(hvx_heavy(100)), due=150)
-    assert case.ask(SlackGate(margin_us=100)) == (0, HVX, 0, 0)
+    assert case.ask(slack_gate(margin_us=100)) == (0, HVX, 0, 0)
 
 
 def test_gate_joins_the_same_engine_only_in_danger(case):
     case.resident(case.op(hvx_heavy(100)))
     case.task(case.op(hvx_heavy(100)), due=5000)
-    assert case.ask(SlackGate(margin_us=100)) is None
-    assert case.ask(SlackGate(margin_us=4900)) == (0, HVX, 0, 2)
+    assert case.ask(slack_gate(margin_us=100)) is None
+    assert case.ask(slack_gate(margin_us=4900)) == (0, HVX, 0, 2)
 
 
 def test_gate_lets_the_urgent_one_wait_where_that_is_sooner(case):
     case.resident(case.op(hvx_heavy(10)))
     case.task(case.op(hvx_heavy(100)), due=150)
-    assert case.ask(SlackGate(margin_us=100)) is None
+    assert case.ask(slack_gate(margin_us=100)) is None
 
 
-def test_gate_pairs_best_effort_freely_and_ignores_lost_deadlines(case):
+def test_gate_pairs_best_effort_freely(case):
     case.resident(case.op(hmx_heavy(100)))
     case.task(case.op(hvx_heavy(100)))
-    assert case.ask(SlackGate(margin_us=1e6)) == (0, HVX, 0, 0)
-    case.task(case.op(hmx_heavy(200)), due=100)
-    assert case.ask(SlackGate(margin_us=1e6)) == (0, HVX, 0, 0)
+    assert case.ask(slack_gate(margin_us=1e6)) == (0, HVX, 0, 0)
+
+
+@pytest.mark.parametrize(("due", "version"), [(600, HMX), (400, HVX)], ids=["protected", "lost"])
+def test_gate_protects_only_deadlines_that_can_be_met(case, due, version):
+    """500 us are left of the urgent job: it runs alone in its fastest version, unless it will be late anyway."""
+    case.task(case.op(hmx_heavy(90), hvx_heavy(100)), due=due, rest=500)
+    case.task(case.op(hmx_heavy(300)))
+    assert case.ask(slack_gate(margin_us=1e6)) == (0, version, 0, 0)
+
+
+def test_partner_by_gain_or_by_deadline(case):
+    """Greedy rules take the best match; the gate takes the most urgent one that gains."""
+    case.resident(case.op(hmx_heavy(100)), due=100)
+    case.task(case.op(hvx_heavy(100)), due=9000)
+    case.task(case.op(hvx_heavy(50)), due=5000)
+    assert case.ask(agents.make("greedy_versions"))[0] == 0
+    assert case.ask(slack_gate(margin_us=100))[0] == 1
+
+
+@pytest.mark.parametrize("name", ["greedy_pair", "greedy_versions", "slack_gate"])
+def test_a_less_urgent_partner_never_keeps_the_urgent_task_from_the_next_slot(case, name):
+    case.resident(case.op(hmx_heavy(100)), due=9000)
+    case.task(case.op(hmx_heavy(100)), due=5000)
+    case.task(case.op(hvx_heavy(100)), due=9500)
+    assert case.ask(agents.make(name)) is None
 
 
 def test_gate_admits_a_pair_that_delays_nobody(case):
     """Both are due together and pairing ends both sooner, so even a huge margin is no reason against it."""
     case.resident(case.op(hmx_heavy(100)), phase=Phase.PENDING, due=1000)
     case.task(case.op(hvx_heavy(100)), due=1000)
-    assert case.ask(SlackGate(margin_us=1e6)) == (0, HVX, 0, 0)
+    assert case.ask(slack_gate(margin_us=1e6)) == (0, HVX, 0, 0)
 
 
 # ---- interface -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,64 @@
+"""The pairing rules: ``greedy_pair``, ``greedy_versions`` and ``slack_gate``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from agents.kernels import Pairing, act_in_pairs, costs_of, nothing_known
+from agents.scheduler import Scheduler
+from hexenv.engine.layout import Tables
+
+
+class Paired(Scheduler):
+    """Runs the task with the earliest deadline, beside a partner wherever a pair is predicted to gain.
+
+    On an empty device that task is picked in the variant that leaves the best partner, else in its fastest one. A
+    resident or pending stage is joined by a task of an earlier deadline if there is one, else by any other.
+
+    Args:
+        name: name in reports.
+        pairing: which pairs it makes.
+    """
+
+    def __init__(self, name: str, pairing: Pairing) -> None:
+        self.name = name
+        self.overrides: dict[str, Any] = {"mode": "fused"}
+        self._pairing = pairing
+
+    def start(self, tables: Tables, batch: int, seed: int) -> None:
+        """See :meth:`Scheduler.start`."""
+        del batch, seed
+        self._costs = costs_of(tables)
+
+    def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        """See :meth:`Scheduler.act`."""
+        actions = np.empty(len(views), np.int64)
+        act_in_pairs(views, masks, self._costs, self._pairing, nothing_known(), actions)
+        return actions
+
+
+def greedy_pair() -> Paired:
+    """Greedy complementary pairing: the partner of the highest gain, each stage in its fastest version."""
+    return Paired("greedy_pair", Pairing(any_version=False, gated=False, margin=0.0))
+
+
+def greedy_versions() -> Paired:
+    """Greedy complementary pairing that chooses partner and both versions in one decision."""
+    return Paired("greedy_versions", Pairing(any_version=True, gated=False, margin=0.0))
+
+
+def slack_gate(margin_us: float = 1500.0) -> Paired:
+    """Slack-gated pairing with free versions, after Tacker (HPCA 2022) and Aker (IEEE TC 2025).
+
+    A pair is admitted only if ``T_queue + T_wait + T_corun + T_rest <= deadline - margin`` for every known deadline
+    that can still be met, where T_queue is the rest of all jobs with earlier deadlines, T_wait + T_corun is what the
+    pair adds before the job goes on, and T_rest is its own chain. Of the partners that gain, the most urgent comes
+    first. Otherwise the most urgent stage runs alone; where a less urgent one holds the device and waiting for it
+    would cost a deadline its margin, it joins that one if this ends it sooner.
+
+    Args:
+        margin_us: time that must stay before each deadline, us. The best value moves with load and tightness.
+    """
+    return Paired("slack_gate", Pairing(any_version=True, gated=True, margin=1000.0 * margin_us))
