@@ -1,7 +1,7 @@
 """How time runs: the slots' phases, the next event, and one step of a lane.
 
-At one instant completions come first (a job finished at its very deadline is on time), then deadlines (a dropped job frees
-its place in the queue), then arrivals. So the order in which simultaneous events were entered does not matter.
+At one instant completions come first (a job finished at its very deadline is on time), then deadlines (a dropped job
+frees its place in the queue), then arrivals. So the order in which simultaneous events were entered does not matter.
 """
 
 from __future__ import annotations
@@ -34,9 +34,12 @@ def reset(tables: Any, lane: Any, trace: Any, key: Any, setting: int) -> None:
     """Start an episode and run to its first decision. ``setting`` -1 draws the load x mix setting from the key."""
     lane.key = key
     lane.now_ns = 0
-    lane.step_ns = 0
+    lane.elapsed_ns = 0
+    lane.reward = 0.0
     lane.n_visible = 0
     lane.over = False
+    lane.terminated = False
+    lane.truncated = False
     lane.n_trace = 0
     lane.decisions = 0
     lane.credit_ns = 0
@@ -64,10 +67,9 @@ def reset(tables: Any, lane: Any, trace: Any, key: Any, setting: int) -> None:
 
 
 @njit
-def step(tables: Any, lane: Any, trace: Any, action: int) -> float:
-    """Carry out a legal action and run to the next decision. Returns the reward in ms of reference work."""
-    lane.step_ns = lane.now_ns
-    credit, charge = lane.credit_ns, lane.charge_ns
+def step(tables: Any, lane: Any, trace: Any, action: int) -> None:
+    """Carry out a legal action and run to the next decision; sets the lane's reward and elapsed time."""
+    start, credit, charge = lane.now_ns, lane.credit_ns, lane.charge_ns
     lane.decisions += 1
     tr.add(lane, trace, tr.ALL, _DECIDE, -1, -1, float(action))
     if action > 0:
@@ -75,7 +77,8 @@ def step(tables: Any, lane: Any, trace: Any, action: int) -> float:
     if action == 0 or not decision_is_open(tables, lane):
         launch(tables, lane, trace)
         _run(tables, lane, trace, action == 0)
-    return (float(lane.credit_ns - credit) - tables.config[0].miss_weight * (lane.charge_ns - charge)) / 1e6
+    lane.elapsed_ns = lane.now_ns - start
+    lane.reward = (float(lane.credit_ns - credit) - tables.config[0].miss_weight * (lane.charge_ns - charge)) / 1e6
 
 
 @njit
@@ -88,7 +91,9 @@ def _run(tables: Any, lane: Any, trace: Any, waiting: bool) -> None:
     wait_end = lane.now_ns + config.wait_max_ns if waiting else _NEVER
     while True:
         woken = _handle_due(tables, lane, trace)
-        if lane.now_ns >= config.horizon_ns or _nothing_left(tables, lane):
+        lane.truncated = lane.now_ns >= config.horizon_ns
+        lane.terminated = not lane.truncated and _nothing_left(tables, lane)
+        if lane.truncated or lane.terminated:
             lane.over = True
             lane.n_visible = 0
             return
@@ -110,10 +115,10 @@ def _nothing_left(tables: Any, lane: Any) -> bool:
     for s in range(tables.config[0].n_streams):
         if lane.next_arrival_ns[s] < _NEVER:
             return False
+    live = 0
     for j in range(job_slots(tables)):
-        if lane.jobs[j].live:
-            return False
-    return True
+        live += lane.jobs[j].live
+    return live == 0
 
 
 @njit
@@ -234,9 +239,9 @@ def _next_instant(tables: Any, lane: Any) -> int:
         slot = lane.slots[k]
         if is_working(slot):
             target = max(slot.switch_left, 0.0)
-            until = min(until, lane.now_ns + int(math.ceil((slot.left - target - _TINY) / slot.rate)))
+            until = min(until, lane.now_ns + math.ceil((slot.left - target - _TINY) / slot.rate))
         elif slot.phase >= _LAUNCH and slot.left > _TINY:
-            until = min(until, lane.now_ns + int(math.ceil(slot.left - _TINY)))
+            until = min(until, lane.now_ns + math.ceil(slot.left - _TINY))
     for j in range(job_slots(tables)):
         if lane.jobs[j].live and not lane.jobs[j].dropped:
             until = min(until, lane.jobs[j].due_ns)

@@ -1,8 +1,9 @@
 """How fast resident stages advance together: the fluid model with queue-fair rates.
 
-A stage in its prologue or body has ``tiles`` left to do. Its own limit is ``tiles / T_alone`` (tiles per ns). HMX and DDR
-serve queued tile jobs first in, first out, so when one of them saturates, the stages that wait for it advance at equal
-tiles per ns, weighted by their buffer depth: all rates rise together until an engine is full or a stage meets its limit.
+A stage in its prologue or body has ``tiles`` left to do. Its own limit is ``tiles / T_alone`` (tiles per ns). HMX and
+DDR serve queued tile jobs first in, first out, so when one of them saturates, the stages that wait for it advance at
+equal tiles per ns, weighted by their buffer depth: all rates rise together until an engine is full or a stage meets its
+own limit.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _solve(config: Any, variants: Any, slots: Any, readers: int) -> None:
 
 @njit
 def update_rates(config: Any, variants: Any, lane: Any) -> None:
-    """Set ``rate`` (tiles per ns) and ``slowdown`` of every slot in its prologue or body; constant until the next event.
+    """Set ``rate`` (tiles per ns) and ``slowdown`` of every slot in its prologue or body, until the next event.
 
     Interference (HVX reads of VTCM slow down while another stage's HMX streams operands, by ``beta * phi * use``) takes
     the other stages' HMX use from the solution without interference, in one pass.

@@ -1,7 +1,7 @@
 """Decisions: which picks are legal, what a pick reserves, and what a launch costs.
 
-A decision is open while a slot is free and something is legal. Picks at one instant stay pending until wait is chosen, the
-slots are full or nothing legal is left; then they launch together, as one composite in the fused modes.
+A decision is open while a slot is free and something is legal. Picks at one instant stay pending until wait is chosen,
+the slots are full or nothing legal is left; then they launch together, as one composite in the fused modes.
 """
 
 from __future__ import annotations
@@ -145,17 +145,17 @@ def _mode_allows(config: Any, lane: Any, other: int) -> bool:
 def contexts_of_share(tables: Any, lane: Any, other: int, v: int, share: int) -> int:
     """HVX contexts variant ``v`` would get with ``share`` beside slot ``other`` (-1: nobody), or -1 if not legal.
 
-    Of shares with equal effect only the first is legal: beside nobody, without HVX work on either side, and in the modes
-    that fix the contexts, that is share 0.
+    Of shares with equal effect only the first is legal: beside nobody, without HVX work on either side, and in the
+    modes that fix the contexts, that is share 0.
     """
     config = tables.config[0]
-    if config.mode == _FUSED and other >= 0 and tables.variants[v].uses_hvx:
+    if config.mode == _FUSED and other >= 0:
+        if not tables.variants[v].uses_hvx:
+            return 0 if share == 0 else -1
         if tables.variants[lane.slots[other].variant].uses_hvx:
             return config.share[share]
     if share > 0:
         return -1
-    if config.mode == _FUSED and other >= 0:
-        return config.contexts if tables.variants[v].uses_hvx else 0
     if config.mode == _CONCURRENT and (other >= 0 or config.context_split == _STATIC):
         return max(1, config.contexts // 2)
     return config.contexts
@@ -255,7 +255,7 @@ def pick(tables: Any, lane: Any, action: int) -> None:
 
 @njit
 def _share_contexts(tables: Any, lane: Any, other: int, contexts: int) -> None:
-    """The stage in slot ``other`` keeps what the joining stage leaves: at once if pending, else from a tile boundary on."""
+    """The stage in slot ``other`` keeps what the joining one leaves: at once if pending, else from a tile boundary."""
     config = tables.config[0]
     slot = lane.slots[other]
     if config.mode == _FUSED_SERIAL or (config.mode == _CONCURRENT and config.context_split == _STATIC):

@@ -13,31 +13,40 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config
+import numba.core.config
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_ENGINE = Path(__file__).resolve().parent
+_CONFIG: Any = numba.core.config
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "cache": True,
+    "error_model": "numpy",
+    # Counting the references of the table arrays at every call between kernels took most of a decision's time (13 us
+    # against 2 us). Without it kernels must not allocate.
+    "_nrt": False,
+}
 
 
-def _cache_folder() -> Path:
+def _cache_folder() -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(_PACKAGE.rglob("*.py")):
+    for source in sorted(_ENGINE.glob("*.py")):
         digest.update(source.read_bytes())
-    base = config.CACHE_DIR or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "numba")
-    return Path(base) / f"hexenv-{digest.hexdigest()[:16]}"
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    base = Path(_CONFIG.CACHE_DIR or os.path.join(caches, "numba"))
+    return str(base / f"hexenv-{digest.hexdigest()[:16]}")
 
 
-_FOLDER = str(_cache_folder())
+_FOLDER = _cache_folder()
 
 
 def njit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile in nopython mode without the GIL, with IEEE arithmetic (no fast math: same bytes everywhere), cached.
 
-    Kernels must not allocate: numba's reference counting is off (``_nrt``), since counting the table arrays up and down
-    at every call between kernels cost most of a decision's time (13 us against 2 us).
+    Kernels must not allocate: numba's reference counting is off.
     """
-    previous = config.CACHE_DIR
-    config.CACHE_DIR = _FOLDER
+    previous = _CONFIG.CACHE_DIR
+    _CONFIG.CACHE_DIR = _FOLDER
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy", _nrt=False)(function)
+        return numba.njit(**_OPTIONS)(function)
     finally:
-        config.CACHE_DIR = previous
+        _CONFIG.CACHE_DIR = previous

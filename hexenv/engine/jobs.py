@@ -48,7 +48,7 @@ def schedule_arrival(tables: Any, lane: Any, s: int) -> None:
     elif stream.arrival == _TRACE:
         row = stream.trace_start + n
         at = float(tables.trace_ns[row]) if row < stream.trace_end else float(_NEVER)
-    lane.next_arrival_ns[s] = max(int(round(at)), lane.now_ns)
+    lane.next_arrival_ns[s] = max(round(at), lane.now_ns)
 
 
 @njit
@@ -124,7 +124,7 @@ def _wake_later_jobs(tables: Any, lane: Any, s: int) -> None:
 
 @njit
 def arrive(tables: Any, lane: Any, trace: Any, s: int) -> None:
-    """The next job of stream ``s`` arrives now; a full queue rejects it, which is a miss if the stream has deadlines."""
+    """The next job of stream ``s`` arrives now; a full queue rejects it: a miss if the stream has deadlines."""
     stream = tables.streams[s]
     n = lane.next_index[s]
     lane.next_index[s] = n + 1
@@ -198,7 +198,7 @@ def _leave(tables: Any, lane: Any, j: int) -> None:
     if stream.arrival == _CLOSED and tables.settings[lane.setting].active[job.stream] != 0:
         bits = draw(lane.key, ARRIVAL, job.stream, lane.next_index[job.stream], 0)
         gap = stream.gap_ns + stream.jitter_ns * (2.0 * uniform(bits) - 1.0)
-        lane.next_arrival_ns[job.stream] = lane.now_ns + max(0, int(round(gap)))
+        lane.next_arrival_ns[job.stream] = lane.now_ns + max(0, round(gap))
 
 
 @njit

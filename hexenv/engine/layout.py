@@ -2,7 +2,8 @@
 
 Everything the engine reads or writes is an array of one of the record types below, so a fork is a copy of one record,
 and a new operator family or device never touches the engine. Names carry units: ``_ns`` integer or float nanoseconds,
-``_bytes`` bytes. A *lane* is one sub-environment of a batch. Sizes are fixed, so that one compilation serves every scenario.
+``_bytes`` bytes. A *lane* is one sub-environment of a batch. Sizes are fixed, so that one compilation serves every
+scenario.
 """
 
 from __future__ import annotations
@@ -289,10 +290,13 @@ LANE = np.dtype(
     [
         ("key", np.uint64),  # random key of the arrivals and noise of this episode
         ("now_ns", np.int64),
-        ("step_ns", np.int64),  # start of the current step
         ("setting", np.int32),
         ("n_visible", np.int32),
         ("over", np.bool_),  # terminated or truncated
+        ("terminated", np.bool_),  # nothing is left to happen
+        ("truncated", np.bool_),  # the horizon has come
+        ("reward", np.float64),  # of the last step, ms of reference work
+        ("elapsed_ns", np.int64),  # time the last step took
         ("n_trace", np.int64),
         ("decisions", np.int64),
         ("credit_ns", np.int64),  # net of forfeits

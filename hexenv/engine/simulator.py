@@ -34,22 +34,22 @@ def _reset_lanes(
 
 
 @njit
-def _step_lanes(
-    tables: Any, lanes: Any, traces: Any, views: Any, masks: Any, where: Any, actions: Any, rewards: Any
-) -> None:
+def _step_lanes(tables: Any, lanes: Any, traces: Any, views: Any, masks: Any, where: Any, actions: Any) -> None:
     for i in range(lanes.shape[0]):
         if where[i]:
-            rewards[i] = clock.step(tables, lanes[i], traces[i], actions[i])
+            clock.step(tables, lanes[i], traces[i], actions[i])
             fill_view(tables, lanes[i], views[i])
             fill_mask(tables, lanes[i], masks[i])
 
 
 @njit
-def _first_illegal(masks: Any, where: Any, actions: Any) -> int:
-    """Index of the first lane of ``where`` whose action its mask forbids, or -1."""
-    for i in range(actions.shape[0]):
-        if where[i] and (actions[i] < 0 or actions[i] >= masks.shape[1] or not masks[i, actions[i]]):
-            return i
+def _first_illegal(lanes: Any, masks: Any, where: Any, actions: Any) -> int:
+    """Index of the first lane of ``where`` that is over or whose action its mask forbids, or -1."""
+    for i in range(lanes.shape[0]):
+        if where[i]:
+            action = actions[i]
+            if lanes[i].over or action < 0 or action >= masks.shape[1] or not masks[i, action]:
+                return i
     return -1
 
 
@@ -76,10 +76,10 @@ class Simulator:
         self.lanes = np.zeros(batch, LANE)
         self.views = np.zeros(batch, VIEW)
         self.masks = np.zeros((batch, tables.n_actions), np.bool_)
-        self.rewards = np.zeros(batch)
-        self.elapsed_ns = np.zeros(batch, np.int64)
-        self.terminated = np.zeros(batch, np.bool_)
-        self.truncated = np.zeros(batch, np.bool_)
+        self.rewards = self.lanes["reward"]
+        self.elapsed_ns = self.lanes["elapsed_ns"]
+        self.terminated = self.lanes["terminated"]
+        self.truncated = self.lanes["truncated"]
         self._arrays = tables.arrays
         self._everywhere = np.ones(batch, np.bool_)
         self._any_setting = np.full(batch, -1, np.int64)
@@ -89,9 +89,7 @@ class Simulator:
         self._parts = [slice(p * batch // threads, (p + 1) * batch // threads) for p in range(min(threads, batch))]
         self._pool = ThreadPoolExecutor(len(self._parts)) if len(self._parts) > 1 else None
 
-    def reset(
-        self, keys: np.ndarray, where: np.ndarray | None = None, settings: np.ndarray | None = None
-    ) -> None:
+    def reset(self, keys: np.ndarray, where: np.ndarray | None = None, settings: np.ndarray | None = None) -> None:
         """Start episodes in the lanes of ``where`` (bool, (batch,); all by default) and run to their first decision.
 
         Args:
@@ -106,25 +104,22 @@ class Simulator:
         settings = self._any_setting if settings is None else np.asarray(settings, np.int64)
         if (settings >= len(self.tables.settings)).any() or (settings < -1).any():
             raise IndexError(f"settings must be -1 or a row of the {len(self.tables.settings)} settings")
-        self.rewards[where] = 0.0
         self._each_part(_reset_lanes, where, np.asarray(keys, np.uint64), settings)
-        self._after(where)
+        self._grow_traces()
 
     def step(self, actions: np.ndarray, where: np.ndarray | None = None) -> None:
         """Carry out one action (int64, (batch,)) in each lane of ``where`` (all by default).
 
         Raises:
-            IllegalAction: an action its lane's mask forbids (a lane that is over takes none but wait); no lane has moved.
+            IllegalAction: an action its lane's mask forbids, or any action in a lane that is over; no lane has moved.
         """
         where = self._everywhere if where is None else where
         actions = np.asarray(actions, np.int64)
-        lane = _first_illegal(self.masks, where, actions)
+        lane = _first_illegal(self.lanes, self.masks, where, actions)
         if lane >= 0:
             raise IllegalAction(self._explain(lane, int(actions[lane])))
-        if (self.lanes["over"] & where).any():
-            raise IllegalAction(f"lane {int(np.argmax(self.lanes['over'] & where))}: the episode is over; reset it first")
-        self._each_part(_step_lanes, where, actions, self.rewards)
-        self._after(where)
+        self._each_part(_step_lanes, where, actions)
+        self._grow_traces()
 
     def fork(self, source: int, target: int, reseed: int | None = None) -> None:
         """Copy lane ``source`` over lane ``target``, exactly; with ``reseed``, resample its future.
@@ -132,10 +127,8 @@ class Simulator:
         A reseeded fork draws new arrivals and new noise for everything not finished, so it knows no more of the future
         than a scheduler does. The trace is copied too.
         """
-        for array in (self.lanes, self.views, self.masks, self.rewards, self.elapsed_ns, self._traces):
+        for array in (self.lanes, self.views, self.masks, self._traces):
             array[target] = array[source]
-        self.terminated[target] = self.terminated[source]
-        self.truncated[target] = self.truncated[source]
         if reseed is not None:
             key = np.uint64(reseed % (1 << 64))
             clock.reseed(self._arrays, self.lanes[target : target + 1], key)
@@ -154,16 +147,10 @@ class Simulator:
         for job in jobs:
             job.result()
 
-    def _after(self, where: np.ndarray) -> None:
-        lanes = self.lanes
-        np.subtract(lanes["now_ns"], lanes["step_ns"], out=self.elapsed_ns, where=where)
-        horizon = self.tables.config["horizon_ns"][0]
-        np.logical_and(lanes["over"], lanes["now_ns"] >= horizon, out=self.truncated)
-        np.logical_and(lanes["over"], lanes["now_ns"] < horizon, out=self.terminated)
-        if self._level:
-            self._grow_traces()
-
     def _grow_traces(self) -> None:
+        """Make room for the next step's records."""
+        if not self._level:
+            return
         used, rows = int(self.lanes["n_trace"].max()), self._traces.shape[1]
         if used >= rows:
             raise RuntimeError(f"{used} trace records in one step overflowed {rows} rows")
@@ -172,6 +159,8 @@ class Simulator:
             self._traces = np.concatenate([self._traces, more], axis=1)
 
     def _explain(self, lane: int, action: int) -> str:
+        if self.lanes["over"][lane]:
+            return f"lane {lane}: the episode is over; reset it first. The state is unchanged."
         legal = np.flatnonzero(self.masks[lane])
         text = f"lane {lane}: action {action} is illegal"
         if 0 < action < self.tables.n_actions:

@@ -111,7 +111,7 @@ def _view_streams(tables: Any, lane: Any, view: Any) -> None:
 
 @njit
 def fill_view(tables: Any, lane: Any, view: Any) -> None:
-    """Describe the decision at hand in ``view`` (a VIEW record). Rows past ``n_tasks`` and free slots keep old values."""
+    """Describe the decision at hand in ``view`` (a VIEW record). Rows past ``n_tasks`` keep old values."""
     view.now_ns = lane.now_ns
     view.n_tasks = lane.n_visible
     view.vtcm_free_bytes, view.vtcm_largest_bytes = free_bytes(lane, tables.config[0])
