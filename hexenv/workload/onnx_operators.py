@@ -83,6 +83,8 @@ class OnnxNode:
         """Its first output."""
         if not self.outputs:
             raise NoMapping("output shape is unknown")
+        if not self.outputs[0].elements:
+            raise NoMapping("output is empty")
         return self.outputs[0]
 
 

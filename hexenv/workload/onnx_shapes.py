@@ -89,7 +89,7 @@ def _bind_inputs(model: Any, shapes: Mapping[str, tuple[int, ...]], file: str, k
 def _fold(node: Any, opsets: Mapping[str, int], known: ShapedGraph) -> bool:
     """Evaluate the node if its result is the same in every run and small. Returns whether it was."""
     inputs = [name for name in node.input if name]
-    if node.op_type in ("Shape", "Size") and not node.domain and inputs[0] in known.tensors:
+    if node.op_type in ("Shape", "Size") and not node.domain and inputs and inputs[0] in known.tensors:
         info = known.tensors[inputs[0]]
         values = {inputs[0]: np.broadcast_to(np.zeros((), np.int8), info.shape)}
     elif all(_is_small_constant(name, known) for name in inputs) and not _has_subgraph(node):
@@ -157,12 +157,13 @@ def _infer(node: Any, model: Any, opsets: Mapping[str, int], known: ShapedGraph)
         types[name] = onnx.helper.make_tensor_type_proto(info.element_type, info.shape)
         if _is_small_constant(name, known):
             data[name] = onnx.numpy_helper.from_array(_value(name, known), name)
+    unknown = onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError
     try:
         schema = onnx.defs.get_schema(node.op_type, opsets.get(node.domain, 1), node.domain)
         found = onnx.shape_inference.infer_node_outputs(
             schema, node, types, data, opset_imports=list(model.opset_import), ir_version=model.ir_version
         )
-    except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, RuntimeError):
+    except unknown:
         return
     for name, kind in found.items():
         tensor = kind.tensor_type

@@ -13,8 +13,8 @@ def streams(tables: Tables) -> pd.DataFrame:
 
     Columns: ``stages`` of a job, ``chain_us`` (its stages one after another, fastest variants, one batch),
     ``deadline_us``, ``tightness`` (deadline / chain), ``utilisation`` (chain / mean time between jobs at load 1; for a
-    closed loop at the pace that its deadline asks for, without deadline at its own), ``choice`` (part of its stages with
-    at least two versions).
+    closed loop at the pace that its deadline asks for, without deadline at its own), ``choice`` (part of its stages
+    with at least two versions).
     """
     rows = []
     for name, stream in zip(tables.stream_names, tables.streams, strict=True):
