@@ -150,6 +150,8 @@ class _Importer:
     def _take(self, node: Any, shaped: OnnxNode) -> None:
         dynamic = [name for name in node.input if name and not self.known.is_constant(name)]
         reads = tuple(dict.fromkeys(self._buffer.get(name, name) for name in dynamic))
+        if node.op_type in FREE and not reads:
+            raise NoMapping("it reads nothing known")
         if node.op_type in FREE or (node.op_type == "Transpose" and only_moves_unit_axes(shaped)):
             self.free[node.op_type] += 1
             self._alias(node, reads[0])
