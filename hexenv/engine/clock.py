@@ -13,9 +13,9 @@ import numpy as np
 
 from hexenv.engine import trace as tr
 from hexenv.engine.contention import is_working, update_rates
-from hexenv.engine.dispatch import decision_is_open, job_slots, launch, occupied_slot, pick
+from hexenv.engine.dispatch import decision_is_open, launch, occupied_slot, pick
 from hexenv.engine.jit import njit
-from hexenv.engine.jobs import arrive, complete_stage, pass_deadline, schedule_arrival
+from hexenv.engine.jobs import arrive, complete_stage, job_slots, pass_deadlines, schedule_arrival
 from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Arrival, Event, Mode, Phase, Split
 from hexenv.engine.rng import SETTING, draw, noise_factor
 
@@ -41,6 +41,7 @@ def reset(tables: Any, lane: Any, trace: Any, key: Any, setting: int) -> None:
     lane.terminated = False
     lane.truncated = False
     lane.n_trace = 0
+    lane.next_due_ns = _NEVER
     lane.decisions = 0
     lane.credit_ns = 0
     lane.charge_ns = 0.0
@@ -125,10 +126,7 @@ def _nothing_left(tables: Any, lane: Any) -> bool:
 def _handle_due(tables: Any, lane: Any, trace: Any) -> bool:
     """Carry out everything due at this instant. Returns whether something arrived, completed or was dropped."""
     woken = _settle_slots(tables, lane, trace)
-    for j in range(job_slots(tables)):
-        job = lane.jobs[j]
-        if job.live and not job.dropped and job.due_ns <= lane.now_ns:
-            woken |= pass_deadline(tables, lane, trace, j)
+    woken |= pass_deadlines(tables, lane, trace)
     for s in range(tables.config[0].n_streams):
         while lane.next_arrival_ns[s] <= lane.now_ns:
             arrive(tables, lane, trace, s)
@@ -234,7 +232,7 @@ def _leave_slot(tables: Any, lane: Any, trace: Any, k: int) -> None:
 @njit
 def _next_instant(tables: Any, lane: Any) -> int:
     """The earliest instant at which a phase, a context switch, a deadline or an arrival is due, in ns."""
-    until = _NEVER
+    until = lane.next_due_ns
     for k in range(MAX_SLOTS):
         slot = lane.slots[k]
         if is_working(slot):
@@ -242,9 +240,6 @@ def _next_instant(tables: Any, lane: Any) -> int:
             until = min(until, lane.now_ns + math.ceil((slot.left - target - _TINY) / slot.rate))
         elif slot.phase >= _LAUNCH and slot.left > _TINY:
             until = min(until, lane.now_ns + math.ceil(slot.left - _TINY))
-    for j in range(job_slots(tables)):
-        if lane.jobs[j].live and not lane.jobs[j].dropped:
-            until = min(until, lane.jobs[j].due_ns)
     for s in range(tables.config[0].n_streams):
         until = min(until, lane.next_arrival_ns[s])
     return max(until, lane.now_ns + 1)

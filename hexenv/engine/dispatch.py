@@ -10,6 +10,7 @@ from typing import Any
 
 from hexenv.engine import trace as tr
 from hexenv.engine.jit import njit
+from hexenv.engine.jobs import job_slots
 from hexenv.engine.layout import (
     MAX_SLOTS,
     N_SHARES,
@@ -52,21 +53,14 @@ def occupied_slot(lane: Any) -> int:
 
 
 @njit
-def job_slots(tables: Any) -> int:
-    """Number of job slots the scenario's streams use."""
-    last = tables.streams[tables.config[0].n_streams - 1]
-    return last.first_job + last.queue
-
-
-@njit
-def _is_oldest(lane: Any, n_jobs: int, j: int) -> bool:
-    """Whether job slot ``j`` is the oldest job of its stream with something ready."""
-    job = lane.jobs[j]
-    for i in range(n_jobs):
-        other = lane.jobs[i]
-        if other.live and other.n_ready > 0 and other.stream == job.stream and other.index < job.index:
-            return False
-    return True
+def _oldest_job(lane: Any, stream: Any) -> int:
+    """Slot of the stream's oldest job with something ready, or -1."""
+    oldest = -1
+    for j in range(stream.first_job, stream.first_job + stream.queue):
+        job = lane.jobs[j]
+        if job.live and job.n_ready > 0 and (oldest < 0 or job.index < lane.jobs[oldest].index):
+            oldest = j
+    return oldest
 
 
 @njit
@@ -86,30 +80,36 @@ def list_tasks(tables: Any, lane: Any) -> None:
 
     A stream's head is the first ready stage of its oldest job. Equal keys keep the order of job slots and readiness.
     """
-    visible = tables.config[0].visible
-    n_jobs = job_slots(tables)
-    count = 0
-    for j in range(n_jobs):
-        job = lane.jobs[j]
-        if not job.live or job.n_ready == 0:
+    config = tables.config[0]
+    lane.n_visible = 0
+    for s in range(config.n_streams):
+        stream = tables.streams[s]
+        oldest = _oldest_job(lane, stream)
+        if oldest < 0:
             continue
-        oldest = _is_oldest(lane, n_jobs, j)
-        for i in range(job.n_ready):
-            head = oldest and i == 0
-            at = count
-            while at > 0 and _comes_before(lane, head, j, at - 1):
-                at -= 1
-            if at >= visible:
-                continue
-            count = min(count + 1, visible)
-            for m in range(count - 1, at, -1):
-                lane.visible_job[m] = lane.visible_job[m - 1]
-                lane.visible_stage[m] = lane.visible_stage[m - 1]
-                lane.visible_head[m] = lane.visible_head[m - 1]
-            lane.visible_job[at] = j
-            lane.visible_stage[at] = job.ready[i]
-            lane.visible_head[at] = head
-    lane.n_visible = count
+        for j in range(stream.first_job, stream.first_job + stream.queue):
+            job = lane.jobs[j]
+            if job.live:
+                for i in range(job.n_ready):
+                    _insert_task(lane, config.visible, j, job.ready[i], j == oldest and i == 0)
+
+
+@njit
+def _insert_task(lane: Any, visible: int, j: int, stage: int, head: bool) -> None:
+    """Put a ready stage in its place among the visible tasks; the last one falls off a full list."""
+    at = lane.n_visible
+    while at > 0 and _comes_before(lane, head, j, at - 1):
+        at -= 1
+    if at >= visible:
+        return
+    lane.n_visible = min(lane.n_visible + 1, visible)
+    for m in range(lane.n_visible - 1, at, -1):
+        lane.visible_job[m] = lane.visible_job[m - 1]
+        lane.visible_stage[m] = lane.visible_stage[m - 1]
+        lane.visible_head[m] = lane.visible_head[m - 1]
+    lane.visible_job[at] = j
+    lane.visible_stage[at] = stage
+    lane.visible_head[at] = head
 
 
 @njit

@@ -24,6 +24,7 @@ _OPTIONS: dict[str, Any] = {
     # Counting the references of the table arrays at every call between kernels took most of a decision's time (13 us
     # against 2 us). Without it kernels must not allocate.
     "_nrt": False,
+    "forceinline": True,
 }
 
 

@@ -52,6 +52,24 @@ def schedule_arrival(tables: Any, lane: Any, s: int) -> None:
 
 
 @njit
+def job_slots(tables: Any) -> int:
+    """Number of job slots the scenario's streams use."""
+    last = tables.streams[tables.config[0].n_streams - 1]
+    return last.first_job + last.queue
+
+
+@njit
+def _refresh_due(tables: Any, lane: Any) -> None:
+    """Find the earliest deadline again after a job has ended or missed."""
+    due = _NEVER
+    for j in range(job_slots(tables)):
+        job = lane.jobs[j]
+        if job.live and not job.dropped:
+            due = min(due, job.due_ns)
+    lane.next_due_ns = due
+
+
+@njit
 def is_done(job: Any, stage: int) -> bool:
     """Whether ``stage`` of ``job`` has finished."""
     return (job.done[stage >> 6] >> np.uint64(stage & 63)) & np.uint64(1) == np.uint64(1)
@@ -167,6 +185,7 @@ def _admit(tables: Any, lane: Any, trace: Any, j: int, s: int, n: int, template_
     job.arrival_ns = lane.now_ns
     job.deadline_ns = lane.now_ns + stream.deadline_ns if stream.deadline_ns < _NEVER else _NEVER
     job.due_ns = job.deadline_ns
+    lane.next_due_ns = min(lane.next_due_ns, job.due_ns)
     job.earned_ns = 0
     job.left_ddr_ns = template.ddr_ns
     job.left_hvx_ns = template.hvx_ns
@@ -193,6 +212,7 @@ def _leave(tables: Any, lane: Any, j: int) -> None:
     job = lane.jobs[j]
     job.live = False
     job.locked = False
+    _refresh_due(tables, lane)
     _wake_later_jobs(tables, lane, job.stream)
     stream = tables.streams[job.stream]
     if stream.arrival == _CLOSED and tables.settings[lane.setting].active[job.stream] != 0:
@@ -246,7 +266,20 @@ def _finish(tables: Any, lane: Any, trace: Any, j: int) -> None:
 
 
 @njit
-def pass_deadline(tables: Any, lane: Any, trace: Any, j: int) -> bool:
+def pass_deadlines(tables: Any, lane: Any, trace: Any) -> bool:
+    """Charge every miss that is due now. Returns whether a job was dropped."""
+    dropped = False
+    while lane.next_due_ns <= lane.now_ns:
+        for j in range(job_slots(tables)):
+            job = lane.jobs[j]
+            if job.live and not job.dropped and job.due_ns <= lane.now_ns:
+                dropped |= _pass_deadline(tables, lane, trace, j)
+        _refresh_due(tables, lane)
+    return dropped
+
+
+@njit
+def _pass_deadline(tables: Any, lane: Any, trace: Any, j: int) -> bool:
     """Charge the miss of job slot ``j`` that is due now; a firm job is dropped. Returns whether it was."""
     job = lane.jobs[j]
     s = job.stream

@@ -297,6 +297,7 @@ LANE = np.dtype(
         ("truncated", np.bool_),  # the horizon has come
         ("reward", np.float64),  # of the last step, ms of reference work
         ("elapsed_ns", np.int64),  # time the last step took
+        ("next_due_ns", np.int64),  # earliest deadline of its live jobs
         ("n_trace", np.int64),
         ("decisions", np.int64),
         ("credit_ns", np.int64),  # net of forfeits

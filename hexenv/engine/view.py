@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hexenv.engine.dispatch import job_slots
 from hexenv.engine.jit import njit
+from hexenv.engine.jobs import job_slots
 from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Arrival, Phase
 from hexenv.engine.vtcm import free_bytes
 
