@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ _MARKED = (95, 99)
 _LONGEST_IN_DEADLINES = 3.0
 """Latency axes end here at the latest, so that starved jobs do not squeeze the rest."""
 _NEAR_PT = 12.0
+_LEADER = {"arrowstyle": "-", "linewidth": 0.6, "color": light("muted"), "shrinkA": 0.0, "shrinkB": 4.0}
 _OFFSETS_PT = sorted(
     ((dx, dy) for dx in (0, 8, -8, 20, -20, 36, -36, 56) for dy in (0, 10, -10, 22, -22, 34, -34, 48, -48) if dx or dy),
     key=lambda offset: abs(offset[0]) + abs(offset[1]),
@@ -39,7 +41,7 @@ def trade_off(summary: pd.DataFrame) -> Figure:
     for _, row in summary.iterrows():
         slot, colour = slots[row["scheduler"]], light(f"scheduler-{slots[row['scheduler']]}")
         x, y = 100.0 * row["miss_rate"], row["throughput"]
-        axes.errorbar(
+        point, _, _ = axes.errorbar(
             x,
             y,
             xerr=[[x - 100.0 * row["miss_rate_low"]], [100.0 * row["miss_rate_high"] - x]],
@@ -48,8 +50,8 @@ def trade_off(summary: pd.DataFrame) -> Figure:
             markersize=7 if row["scheduler"] == LEARNED else 5.5,
             color=colour,
             elinewidth=1.0,
-            gid=f"point-{row['scheduler']}",
         )
+        point.set_gid(f"point-{row['scheduler']}")
     axes.set_xlabel("missed deadlines, % of due")
     axes.set_ylabel("throughput, ms of reference work per ms")
     axes.grid(True, linewidth=0.6)
@@ -71,21 +73,24 @@ def _label_points(axes: Axes, summary: pd.DataFrame) -> None:
         x, y = axes.transData.transform((100.0 * row["miss_rate"], row["throughput"]))
         taken += [Bbox([[x0, y - 1], [x1, y + 1]]), Bbox([[x - 1, y0], [x + 1, y1]])]
     frame = axes.get_window_extent()
-    for name, place in zip(summary["scheduler"], places, strict=True):
-        labels = [_label(axes, name, place, offset) for offset in _OFFSETS_PT]
-        boxes = [label.get_window_extent() for label in labels]
+    top_down = sorted(zip(summary["scheduler"], places, strict=True), key=lambda item: -item[1][1])
+    for name, place in top_down:
+        trials = [_label(axes, name, place, offset) for offset in _OFFSETS_PT]
+        boxes = [trial.get_window_extent() for trial in trials]
+        for trial in trials:
+            trial.remove()
         hidden = [sum(box.overlaps(other) for other in taken) + 9 * (not _inside(box, frame)) for box in boxes]
         chosen = int(np.argmin(hidden))
         taken.append(boxes[chosen])
-        for i, label in enumerate(labels):
-            if i != chosen:
-                label.remove()
+        dx, dy = _OFFSETS_PT[chosen]
+        _label(axes, name, place, (dx, dy), _LEADER if abs(dx) + abs(dy) > _NEAR_PT else None)
 
 
-def _label(axes: Axes, name: str, place: tuple[float, float], offset: tuple[float, float]) -> Annotation:
+def _label(
+    axes: Axes, name: str, place: tuple[float, float], offset: tuple[float, float], leader: dict[str, Any] | None = None
+) -> Annotation:
     """A point's name at an offset in points, with a thin line to the point if it is not right beside it."""
     dx, dy = offset
-    leader = {"arrowstyle": "-", "linewidth": 0.6, "color": light("muted"), "shrinkA": 0.0, "shrinkB": 4.0}
     return axes.annotate(
         name,
         place,
@@ -95,7 +100,7 @@ def _label(axes: Axes, name: str, place: tuple[float, float], offset: tuple[floa
         fontweight="bold" if name == LEARNED else "normal",
         ha="left" if dx > 0 else "right" if dx < 0 else "center",
         va="center" if dx else "bottom" if dy > 0 else "top",
-        arrowprops=leader if abs(dx) + abs(dy) > _NEAR_PT else None,
+        arrowprops=leader,
     )
 
 

@@ -72,7 +72,7 @@ def _section(i: int, plan: Plan, group: list[Outcome], summary: pd.DataFrame, st
             f'<p class="verdict">{escape(verdict(summary))}</p>',
             _results_table(summary),
             f'<p class="quiet">{escape(_TABLE_TEXT.format(reference=summary["reference"].iloc[0]))}</p>',
-            _legend(list(summary["scheduler"])),
+            _legend(i, list(summary["scheduler"])),
             f'<div class="charts">{"".join(charts)}</div>',
             "<h3 class=apart>Latency, rate and misses of each stream</h3>",
             _streams_table(streams),
@@ -134,8 +134,9 @@ def _timeline(i: int, plan: Plan, group: list[Outcome]) -> str:
     )
 
 
-def _legend(names: list[str]) -> str:
-    items = "".join(f"<li>{marker_svg(slot)}{escape(name)}</li>" for name, slot in scheduler_slots(names).items())
+def _legend(i: int, names: list[str]) -> str:
+    slots = scheduler_slots(names)
+    items = "".join(f"<li>{marker_svg(slots[name], f's{i}-marker-{name}')}{escape(name)}</li>" for name in names)
     return f'<ul class="legend">{items}</ul>'
 
 

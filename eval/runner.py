@@ -90,8 +90,8 @@ def publish(plan: Plan, outcomes: Sequence[Outcome], folder: Path, markdown: boo
         screen.print(trade_off_markdown(summary), soft_wrap=True, highlight=False, markup=False)
     else:
         for scenario in summary["scenario"].unique():
-            of_scenario = (frame[frame["scenario"] == scenario] for frame in (summary, streams))
-            screen.print(results_table(scenario, *of_scenario, screen.width))
+            of_scenario, of_streams = (frame[frame["scenario"] == scenario] for frame in (summary, streams))
+            screen.print(results_table(scenario, of_scenario, of_streams, screen.width))
     path = folder / REPORT
     screen.print(f"report: {path}", soft_wrap=True, highlight=False)
     return path

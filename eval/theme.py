@@ -95,7 +95,7 @@ def styled() -> AbstractContextManager[None]:
     return rc_context(settings)
 
 
-def marker_svg(slot: int) -> str:
+def marker_svg(slot: int, name: str) -> str:
     """A scheduler's marker on a stroke of its line, for a legend."""
     with styled():
         drawing = Figure(figsize=(0.25, 0.25))
@@ -112,7 +112,16 @@ def marker_svg(slot: int) -> str:
             markersize=7,
         )
         axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-        return inline_svg(drawing, f"marker-{slot}", "")
+        return inline_svg(drawing, name, "")
+
+
+def _settle(drawing: Figure) -> None:
+    """Round the layout, since its solver's last digits differ from run to run: equal results give equal bytes."""
+    drawing.draw_without_rendering()
+    drawing.set_layout_engine("none")
+    for axes in drawing.axes:
+        x, y, width, height = (round(edge, 5) for edge in axes.get_position().bounds)
+        axes.set_position((x, y, width, height))
 
 
 def inline_svg(drawing: Figure, name: str, description: str) -> str:
@@ -120,6 +129,7 @@ def inline_svg(drawing: Figure, name: str, description: str) -> str:
 
     Without a description it is decoration, hidden from screen readers.
     """
+    _settle(drawing)
     buffer = StringIO()
     drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     svg = buffer.getvalue()
