@@ -1,0 +1,34 @@
+"""``python -m hexenv.workload [SCENARIO ...]``: what scenarios ask of a device."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.workload import build, scenario_names, summary
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a scenario's streams and settings; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m hexenv.workload", description="What scenarios ask of a device.")
+    parser.add_argument("scenario", nargs="*", help="names or paths of TOML files (default: all bundled)")
+    parser.add_argument("--device", default="v79", help="name or path of a TOML file (default: v79)")
+    parser.add_argument(
+        "--split", default="train", choices=("train", "heldout"), help="settings to show (default: train)"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        for name in options.scenario or scenario_names():
+            tables = build(name, options.device, options.split)
+            print(f"{tables.scenario} on {tables.device}, {tables.split} settings\n")
+            print(summary.streams(tables).round(2).to_string(index=False, na_rep="-"), "\n")
+            print(summary.settings(tables).round(2).to_string(index=False), "\n")
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_CODE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
