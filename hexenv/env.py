@@ -56,9 +56,9 @@ class HexagonEnv(gym.Env[dict[str, Any], Any]):
     ## Observation Space
 
     A ``Dict`` of float32 boxes with finite bounds and fixed scaling, about 3 KiB at K = 8. All amounts are predictions.
-    *log* is ``min(1, log2(1 + t / 1 us) / 20)``, *signed* is ``t / (|t| + 10 ms)``, *ratio c* is ``x / (x + c)``. Rows
-    that stand for nothing are zeros. Each box has one dimension, the rows below one after the other: the tasks are
-    ``observation["tasks"].reshape(K, 18)``.
+    *log* is ``min(1, log2(1 + t / 1 us) / 20)`` with the logarithm linear between powers of two, *signed* is
+    ``t / (|t| + 10 ms)``, *ratio c* is ``x / (x + c)``. Rows that stand for nothing are zeros. Each box has one
+    dimension, the rows below one after the other: the tasks are ``observation["tasks"].reshape(K, 18)``.
 
     ``tasks``, K rows of 18: ready stages, earliest deadline first, each stream's head before others.
 

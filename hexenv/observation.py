@@ -3,7 +3,8 @@
 Only predicted values are used, never a true duration, and never the time to the horizon. There are no running
 statistics: the same state always gives the same bytes. Scales:
 
-* *log*: ``min(1, log2(1 + t / 1 us) / 20)`` of a time t: 1 us is 0.05, 1 ms 0.50, 10 ms 0.66, 1 s 1.
+* *log*: ``min(1, log2(1 + t / 1 us) / 20)`` of a time t, linear between powers of two: 1 us is 0.05, 1 ms 0.50, 10 ms
+  0.66, 1 s 1.
 * *signed*: ``t / (|t| + 10 ms)`` of a time that may be negative, within -1 .. 1.
 * *ratio*: ``x / (x + c)`` of a count or weight, within 0 .. 1.
 
@@ -191,9 +192,16 @@ def _box(shape: tuple[int, ...], features: tuple[Feature, ...]) -> spaces.Box:
 
 
 @njit
-def _log(ns: float) -> np.float32:
-    """Log scale of a duration: 0 at 0, 1 from about 1 s on."""
-    return min(np.float32(1.0), np.log2(np.float32(1.0) + np.float32(max(ns, 0.0) * 1e-3)) * np.float32(0.05))
+def _log(ns: float) -> float:
+    """Log scale of a duration: 0 at 0, 1 from about 1 s on.
+
+    ``log2(1 + t / 1 us) / 20`` with the logarithm linear between powers of two, read off the exponent and mantissa of
+    the double: monotone, at most 0.0043 below the true one, and several times cheaper (a third of an observation).
+    """
+    bits = np.float64(1.0 + max(ns, 0.0) * 1e-3).view(np.int64)
+    exponent = (bits >> 52) - 1023
+    mantissa = (bits & 0xFFFFFFFFFFFFF) * (1.0 / 4503599627370496.0)
+    return min(1.0, (exponent + mantissa) * 0.05)
 
 
 @njit
