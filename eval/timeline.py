@@ -97,7 +97,7 @@ def draw(takes: Sequence[Take], window: Window) -> Figure:
 def _draw_slots(axes: Axes, take: Take, window: Window) -> None:
     trace = take.trace[window.overlaps(take.trace)]
     finished, missed = (int((trace["event"] == event).sum()) for event in (Event.FINISH, Event.MISS))
-    axes.set_title(f"{take.scheduler}: {finished} jobs finished, {missed} deadlines missed here", fontweight="bold")
+    axes.set_title(f"{take.scheduler}: finished jobs {finished}, missed deadlines {missed}", fontweight="bold")
     launches = trace[trace["event"] == Event.LAUNCH]
     for stream in np.unique(launches["stream"]):
         own = launches[launches["stream"] == stream]

@@ -49,7 +49,7 @@ def test_svg_follows_the_page_and_its_ids_are_unique(record, toy_tables):
     assert 'aria-label="a &quot;quoted&quot; name"' in svg
     assert 'id="figure_1"' not in svg
     assert svg.count(">V<") == 2
-    assert "one: 0 jobs finished, 1 deadlines missed here" in svg
+    assert "one: finished jobs 0, missed deadlines 1" in svg
 
 
 @pytest.mark.parametrize("engine", ["hvx", "hmx", "dma"])
