@@ -59,7 +59,7 @@ class Learned(Scheduler):
         encode(views, self._tables, self._observation)
         with torch.inference_mode():
             inputs = {key: torch.from_numpy(array).double() for key, array in self._observation.items()}
-            logits = self._network.logits(*self._network.encode(inputs)).float()
+            logits = self._network.logits(self._network.encode(inputs)).float()
             logits.masked_fill_(~torch.from_numpy(masks), -torch.inf)
             return logits.argmax(-1).numpy()
 

@@ -3,7 +3,7 @@
     task_i     = encoder(task features, profiles of its 12 variants)            (B, K, width)
     pooled     = mean and maximum of task_i over the tasks that are there       (B, 2 * width)
     context    = trunk(residents, vtcm, streams, device, pooled)                (B, context_width)
-    logits_i   = head(relu(task_i W + context U))                               (B, K, V * T * S)
+    logits_i   = head(task_i W + context U)                                     (B, K, V * T * S)
     wait       = linear(context)                                                (B, 1)
     value      = critic(context)                                                (B, 1)
 
@@ -14,7 +14,7 @@ because no action on it is legal. Weights trained with one K load into a network
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,6 +35,16 @@ _MASKED = -1e8
 """Logit of an illegal action; finite, so that probability times log-probability is 0 and not NaN."""
 
 Observation = dict[str, torch.Tensor]
+
+
+class Encoding(NamedTuple):
+    """Encoded states; M tasks are there in all B states together."""
+
+    present: torch.Tensor  # (B, K) bool
+    state: torch.Tensor  # (M,) which state a task belongs to
+    row: torch.Tensor  # (M,) its row there
+    tasks: torch.Tensor  # (M, width)
+    context: torch.Tensor  # (B, context_width)
 
 
 class SchedulerNetwork(nn.Module):
@@ -58,7 +68,7 @@ class SchedulerNetwork(nn.Module):
         )
         self.from_task = nn.Linear(width, width)
         self.from_context = nn.Linear(context_width, width, bias=False)
-        self.head = nn.Linear(width, ACTIONS_PER_TASK)
+        self.head = nn.Sequential(nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, ACTIONS_PER_TASK))
         self.wait = nn.Linear(context_width, 1)
         self.critic = nn.Sequential(nn.Linear(context_width, width), nn.ReLU(), nn.Linear(width, 1))
         self._initialise()
@@ -70,28 +80,33 @@ class SchedulerNetwork(nn.Module):
                 nn.init.orthogonal_(module.weight, math.sqrt(2))
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-        nn.init.orthogonal_(self.head.weight, 0.01)
+        nn.init.orthogonal_(self.head.get_parameter("3.weight"), 0.01)
         nn.init.orthogonal_(self.wait.weight, 0.01)
 
-    def encode(self, observation: Observation) -> tuple[torch.Tensor, torch.Tensor]:
-        """Tasks, shape (B, K, width), and context, shape (B, context_width)."""
-        rows = observation["tasks"]
-        present = (rows != 0).any(-1, keepdim=True)
-        tasks = self.encoder(torch.cat((rows, observation["profiles"]), -1)) * present
-        count = present.sum(1).clamp(min=1)
+    def encode(self, observation: Observation) -> Encoding:
+        """Encode the tasks that are there (often fewer than half of K, so the others cost no time) and the context."""
+        present = (observation["tasks"] != 0).any(-1)
+        state, row = present.nonzero(as_tuple=True)
+        tasks = self.encoder(torch.cat((observation["tasks"][state, row], observation["profiles"][state, row]), -1))
+        spread = tasks.new_zeros(*present.shape, tasks.shape[-1]).index_put((state, row), tasks)
         # encoded tasks are >= 0 (ReLU), so the zeros of empty rows never win the maximum of the others
-        pooled = (tasks.sum(1) / count, tasks.amax(1))
+        pooled = (spread.sum(1) / present.sum(1, keepdim=True).clamp(min=1), spread.amax(1))
         context = self.trunk(torch.cat((*(observation[key].flatten(1) for key in CONTEXT_KEYS), *pooled), -1))
-        return tasks, context
+        return Encoding(present, state, row, tasks, context)
 
-    def value(self, context: torch.Tensor) -> torch.Tensor:
+    def value(self, encoding: Encoding) -> torch.Tensor:
         """Value of the state, shape (B, 1)."""
-        return self.critic(context)
+        return self.critic(encoding.context)
 
-    def logits(self, tasks: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
-        """Logits of wait and of each task's actions in the order of ``hexenv.action``, shape (B, 1 + K * V * T * S)."""
-        joint = torch.relu(self.from_task(tasks) + self.from_context(context).unsqueeze(1))
-        return torch.cat((self.wait(context), self.head(joint).flatten(1)), -1)
+    def logits(self, encoding: Encoding) -> torch.Tensor:
+        """Logits of wait and of each task's actions in the order of ``hexenv.action``, shape (B, 1 + K * V * T * S).
+
+        Those of an empty row are 0.
+        """
+        present, state, row, tasks, context = encoding
+        rows = self.head(self.from_task(tasks) + self.from_context(context)[state])
+        spread = rows.new_zeros(*present.shape, ACTIONS_PER_TASK).index_put((state, row), rows)
+        return torch.cat((self.wait(context), spread.flatten(1)), -1)
 
 
 class TaskPolicy(MaskableMultiInputActorCriticPolicy):
@@ -145,31 +160,31 @@ class TaskPolicy(MaskableMultiInputActorCriticPolicy):
         self, obs: Observation, deterministic: bool = False, action_masks: np.ndarray | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Actions, shape (B,), values, shape (B, 1), and log-probabilities, shape (B,)."""
-        tasks, context = self.network.encode(obs)
-        logits = _masked(self.network.logits(tasks, context), action_masks)
+        encoding = self.network.encode(obs)
+        logits = _masked(self.network.logits(encoding), action_masks)
         actions = logits.argmax(-1) if deterministic else torch.multinomial(torch.softmax(logits, -1), 1).squeeze(-1)
-        return actions, self.network.value(context), _pick(torch.log_softmax(logits, -1), actions)
+        return actions, self.network.value(encoding), _pick(torch.log_softmax(logits, -1), actions)
 
     def evaluate_actions(  # type: ignore[override]
         self, obs: Observation, actions: torch.Tensor, action_masks: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Values, shape (B, 1), log-probabilities of ``actions``, shape (B,), and entropies, shape (B,)."""
-        tasks, context = self.network.encode(obs)
-        logits = _masked(self.network.logits(tasks, context), action_masks)
+        encoding = self.network.encode(obs)
+        logits = _masked(self.network.logits(encoding), action_masks)
         log_probs = torch.log_softmax(logits, -1)
         # softmax again: the exponential of log-probabilities as small as _MASKED is many times slower
         entropy = -(torch.softmax(logits, -1) * log_probs).sum(-1)
-        return self.network.value(context), _pick(log_probs, actions), entropy
+        return self.network.value(encoding), _pick(log_probs, actions), entropy
 
     def predict_values(self, obs: PyTorchObs) -> torch.Tensor:
         """Values, shape (B, 1)."""
         assert isinstance(obs, dict)
-        return self.network.value(self.network.encode(obs)[1])
+        return self.network.value(self.network.encode(obs))
 
     def get_distribution(self, obs: PyTorchObs, action_masks: np.ndarray | None = None) -> MaskableDistribution:
         """sb3-contrib's distribution of the actions."""
         assert isinstance(obs, dict)
-        distribution = self.action_dist.proba_distribution(self.network.logits(*self.network.encode(obs)))
+        distribution = self.action_dist.proba_distribution(self.network.logits(self.network.encode(obs)))
         if action_masks is not None:
             distribution.apply_masking(action_masks)
         return distribution
