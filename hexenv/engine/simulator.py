@@ -34,15 +34,6 @@ def _reset_lanes(
 
 
 @njit
-def _step_lanes(tables: Any, lanes: Any, traces: Any, views: Any, masks: Any, where: Any, actions: Any) -> None:
-    for i in range(lanes.shape[0]):
-        if where[i]:
-            clock.step(tables, lanes[i], traces[i], actions[i])
-            fill_view(tables, lanes[i], views[i])
-            fill_mask(tables, lanes[i], masks[i])
-
-
-@njit
 def _first_illegal(lanes: Any, masks: Any, where: Any, actions: Any) -> int:
     """Index of the first lane of ``where`` that is over or whose action its mask forbids, or -1."""
     for i in range(lanes.shape[0]):
@@ -51,6 +42,19 @@ def _first_illegal(lanes: Any, masks: Any, where: Any, actions: Any) -> int:
             if lanes[i].over or action < 0 or action >= masks.shape[1] or not masks[i, action]:
                 return i
     return -1
+
+
+@njit
+def _step_lanes(tables: Any, lanes: Any, traces: Any, views: Any, masks: Any, where: Any, actions: Any) -> int:
+    """Step the lanes of ``where`` if all their actions are legal, else none. Returns ``_first_illegal``."""
+    illegal = _first_illegal(lanes, masks, where, actions)
+    if illegal < 0:
+        for i in range(lanes.shape[0]):
+            if where[i]:
+                clock.step(tables, lanes[i], traces[i], actions[i])
+                fill_view(tables, lanes[i], views[i])
+                fill_mask(tables, lanes[i], masks[i])
+    return illegal
 
 
 class Simulator:
@@ -115,10 +119,12 @@ class Simulator:
         """
         where = self._everywhere if where is None else where
         actions = np.asarray(actions, np.int64)
-        lane = _first_illegal(self.lanes, self.masks, where, actions)
+        # Several parts must not move before all are checked; a single part checks itself.
+        lane = -1 if self._pool is None else _first_illegal(self.lanes, self.masks, where, actions)
+        if lane < 0:
+            lane = max(self._each_part(_step_lanes, where, actions))
         if lane >= 0:
             raise IllegalAction(self._explain(lane, int(actions[lane])))
-        self._each_part(_step_lanes, where, actions)
         self._grow_traces()
 
     def fork(self, source: int, target: int, reseed: int | None = None) -> None:
@@ -137,15 +143,14 @@ class Simulator:
         """TRACE records of lane ``lane``'s present episode, in order of entry (non-decreasing ``t_ns``)."""
         return self._traces[lane, 1 : 1 + int(self.lanes["n_trace"][lane])].copy()
 
-    def _each_part(self, kernel: Callable[..., None], where: np.ndarray, *per_lane: np.ndarray) -> None:
+    def _each_part(self, kernel: Callable[..., Any], where: np.ndarray, *per_lane: np.ndarray) -> list[Any]:
+        """Run a kernel over all lanes, a part a thread; returns what it returned for each part."""
         arrays = (self.lanes, self._traces, self.views, self.masks, where, *per_lane)
         if self._pool is None:
-            kernel(self._arrays, *arrays)
-            return
+            return [kernel(self._arrays, *arrays)]
         jobs = [self._pool.submit(kernel, self._arrays, *(a[part] for a in arrays)) for part in self._parts]
         wait(jobs)
-        for job in jobs:
-            job.result()
+        return [job.result() for job in jobs]
 
     def _grow_traces(self) -> None:
         """Make room for the next step's records."""
