@@ -9,6 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from agents import make
+from eval.episodes import held_out
+from eval.play import run
+from eval.summary import episode_frame, stream_frame, summary_frame
+from hexenv.workload import build
+
 README = Path(__file__).parents[1] / "README.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 
@@ -24,3 +30,12 @@ def test_example_runs_without_a_warning(example: str) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert not run.stderr
+
+
+def test_every_column_of_the_results_is_explained() -> None:
+    tables = build("camera_decode", "v79", "heldout", horizon_us=10_000)
+    outcomes = [run(make("edf"), tables, held_out(tables, 2), lambda *_: None)]
+    named = set(re.findall(r"`(\w+)`", README.read_text()))
+    named |= {f"{base}{end}" for base in ("vs_reference", "vs_best_rule") for end in ("_low", "_high")}
+    for frame in (summary_frame(outcomes), stream_frame(outcomes), episode_frame(outcomes)):
+        assert set(frame.columns) <= named
