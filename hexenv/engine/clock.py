@@ -15,14 +15,14 @@ from hexenv.engine import trace as tr
 from hexenv.engine.contention import is_working, update_rates
 from hexenv.engine.dispatch import decision_is_open, launch, occupied_slot, pick
 from hexenv.engine.jit import njit
-from hexenv.engine.jobs import arrive, complete_stage, job_slots, pass_deadlines, schedule_arrival
-from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Arrival, Event, Mode, Phase, Split
+from hexenv.engine.jobs import arrive, complete_stage, job_slots, pass_deadlines, resample_arrival, start_stream
+from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Event, Mode, Phase, Split
 from hexenv.engine.rng import SETTING, draw, noise_factor
 
 _NEVER = int(NO_DEADLINE)
 _FREE, _PENDING, _QUEUED = int(Phase.FREE), int(Phase.PENDING), int(Phase.QUEUED)
 _LAUNCH, _PROLOGUE, _BODY, _DRAIN = int(Phase.LAUNCH), int(Phase.PROLOGUE), int(Phase.BODY), int(Phase.DRAIN)
-_CONCURRENT, _STATIC, _TRACE = int(Mode.CONCURRENT), int(Split.STATIC), int(Arrival.TRACE)
+_CONCURRENT, _STATIC = int(Mode.CONCURRENT), int(Split.STATIC)
 _COMPLETE, _UNCREDITED = int(Event.COMPLETE), int(Event.UNCREDITED)
 _SEGMENT, _DECIDE = int(Event.SEGMENT), int(Event.DECIDE)
 _TINY = 1e-9
@@ -57,13 +57,7 @@ def reset(tables: Any, lane: Any, trace: Any, key: Any, setting: int) -> None:
         lane.jobs[j].live = False
         lane.jobs[j].locked = False
     for s in range(tables.config[0].n_streams):
-        lane.next_index[s] = 0
-        lane.last_arrival_ns[s] = 0
-        lane.due[s] = 0
-        lane.missed[s] = 0
-        lane.finished[s] = 0
-        lane.rejected[s] = 0
-        schedule_arrival(tables, lane, s)
+        start_stream(tables, lane, s)
     _run(tables, lane, trace, False)
 
 
@@ -280,11 +274,10 @@ def reseed(tables: Any, lanes: Any, key: Any) -> None:
     Recorded arrivals stay. ``lanes`` is a batch of one.
     """
     lane = lanes[0]
-    lane.key = key
     for s in range(tables.config[0].n_streams):
-        if tables.streams[s].arrival != _TRACE and lane.next_arrival_ns[s] < _NEVER:
-            schedule_arrival(tables, lane, s)
-            lane.next_arrival_ns[s] = max(lane.next_arrival_ns[s], lane.now_ns + 1)
+        if lane.next_arrival_ns[s] < _NEVER:
+            resample_arrival(tables, lane, s, key)
+    lane.key = key
     for k in range(MAX_SLOTS):
         slot = lane.slots[k]
         if slot.phase != _FREE:

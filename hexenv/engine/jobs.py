@@ -28,27 +28,68 @@ def _period_ns(tables: Any, lane: Any, s: int) -> float:
 
 
 @njit
-def schedule_arrival(tables: Any, lane: Any, s: int) -> None:
-    """Set the instant at which job ``next_index`` of stream ``s`` arrives (not for a closed loop under way)."""
+def start_stream(tables: Any, lane: Any, s: int) -> None:
+    """Stream ``s`` at the start of an episode: its first arrival, or none if the mix leaves it out."""
+    stream = tables.streams[s]
+    lane.next_index[s] = 0
+    lane.last_arrival_ns[s] = 0
+    lane.due[s] = 0
+    lane.missed[s] = 0
+    lane.finished[s] = 0
+    lane.rejected[s] = 0
+    lane.offset_ns[s] = stream.offset_ns
+    if stream.offset_ns < 0:
+        phase = uniform(draw(lane.key, PHASE, s, 0, 0))
+        lane.offset_ns[s] = round(phase * _period_ns(tables, lane, s))
+    lane.next_arrival_ns[s] = _NEVER
+    if tables.settings[lane.setting].active[s] != 0:
+        _schedule_arrival(tables, lane, s)
+
+
+@njit
+def _schedule_arrival(tables: Any, lane: Any, s: int) -> None:
+    """Set the instant at which job ``next_index`` of stream ``s`` arrives (a closed loop: only its first)."""
     stream = tables.streams[s]
     n = lane.next_index[s]
-    if tables.settings[lane.setting].active[s] == 0:
-        lane.next_arrival_ns[s] = _NEVER
-        return
-    bits = draw(lane.key, ARRIVAL, s, n, 0)
-    period = _period_ns(tables, lane, s)
-    offset = float(stream.offset_ns)
-    if offset < 0.0:
-        offset = uniform(draw(lane.key, PHASE, s, 0, 0)) * period
-    at = offset
+    u = uniform(draw(lane.key, ARRIVAL, s, n, 0))
+    at = float(lane.offset_ns[s])
     if stream.arrival == _PERIODIC:
-        at = offset + n * period + stream.jitter_ns * (2.0 * uniform(bits) - 1.0)
-    elif stream.arrival == _POISSON:
-        at = lane.last_arrival_ns[s] + period * exponential(bits) if n > 0 else offset
+        at += n * _period_ns(tables, lane, s) + stream.jitter_ns * (2.0 * u - 1.0)
+    elif stream.arrival == _POISSON and n > 0:
+        at = lane.last_arrival_ns[s] + _period_ns(tables, lane, s) * exponential(u)
     elif stream.arrival == _TRACE:
         row = stream.trace_start + n
         at = float(tables.trace_ns[row]) if row < stream.trace_end else float(_NEVER)
     lane.next_arrival_ns[s] = max(round(at), lane.now_ns)
+
+
+@njit
+def _gap_jitter_ns(tables: Any, lane: Any, s: int) -> float:
+    """Random part of the host gap before job ``next_index`` of a closed loop, ns."""
+    u = uniform(draw(lane.key, ARRIVAL, s, lane.next_index[s], 0))
+    return tables.streams[s].jitter_ns * (2.0 * u - 1.0)
+
+
+@njit
+def resample_arrival(tables: Any, lane: Any, s: int, key: Any) -> None:
+    """Draw the next arrival of stream ``s`` again under ``key``, given that it has not come yet.
+
+    The grid of a periodic stream and the start of a host gap are known and stay; a recorded arrival stays as it is.
+    """
+    stream = tables.streams[s]
+    n = lane.next_index[s]
+    u = uniform(draw(key, ARRIVAL, s, n, 0))
+    soon = lane.now_ns + 1
+    at = float(lane.next_arrival_ns[s])
+    if stream.arrival == _POISSON:
+        at = lane.now_ns + _period_ns(tables, lane, s) * exponential(u)
+    elif stream.arrival == _PERIODIC:
+        grid = lane.offset_ns[s] + n * _period_ns(tables, lane, s)
+        low = min(max(-float(stream.jitter_ns), soon - grid), float(stream.jitter_ns))
+        at = grid + low + (stream.jitter_ns - low) * u
+    elif stream.arrival == _CLOSED and n > 0:
+        at += stream.jitter_ns * (2.0 * u - 1.0) - _gap_jitter_ns(tables, lane, s)
+    lane.next_arrival_ns[s] = max(round(at), soon)
 
 
 @njit
@@ -163,7 +204,7 @@ def arrive(tables: Any, lane: Any, trace: Any, s: int) -> None:
     if stream.arrival == _CLOSED:
         lane.next_arrival_ns[s] = _NEVER
     else:
-        schedule_arrival(tables, lane, s)
+        _schedule_arrival(tables, lane, s)
 
 
 @njit
@@ -215,9 +256,8 @@ def _leave(tables: Any, lane: Any, j: int) -> None:
     _refresh_due(tables, lane)
     _wake_later_jobs(tables, lane, job.stream)
     stream = tables.streams[job.stream]
-    if stream.arrival == _CLOSED and tables.settings[lane.setting].active[job.stream] != 0:
-        bits = draw(lane.key, ARRIVAL, job.stream, lane.next_index[job.stream], 0)
-        gap = stream.gap_ns + stream.jitter_ns * (2.0 * uniform(bits) - 1.0)
+    if stream.arrival == _CLOSED:
+        gap = stream.gap_ns + _gap_jitter_ns(tables, lane, job.stream)
         lane.next_arrival_ns[job.stream] = lane.now_ns + max(0, round(gap))
 
 

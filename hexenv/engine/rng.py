@@ -44,9 +44,9 @@ def uniform(bits: np.uint64) -> float:
 
 
 @njit
-def exponential(bits: np.uint64) -> float:
-    """Map 64 random bits to a unit exponential."""
-    return -math.log(1.0 - uniform(bits))
+def exponential(u: float) -> float:
+    """Map a uniform number in [0, 1) to a unit exponential."""
+    return -math.log(1.0 - u)
 
 
 @njit

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from hexenv.engine import Simulator, TraceLevel
+from hexenv.engine.layout import Arrival
 from hexenv.workload import build
 from tests.engine.play import hashed_actions, keys, play_out
+from tests.engine.toy import Kernel, Source, action, one, toy_tables
 
 
 @pytest.fixture
@@ -59,3 +61,49 @@ def test_reseeding_changes_the_noise_of_residents(sim: Simulator) -> None:
     sim.fork(0, 1, reseed=9)
     noise = sim.lanes["slots"]["noise"]
     assert (noise[0][held] != noise[1][held]).all()
+
+
+def arrivals_after(source: Source, seeds: range, until_us: float) -> np.ndarray:
+    """The next arrival of a one-stream scenario, us, in reseeded forks of a lane that has waited ``until_us``."""
+    sim = Simulator(toy_tables(source, Source((one(Kernel(ddr=1.0)),), times=(until_us,))), len(seeds) + 1)
+    sim.reset(keys(len(seeds) + 1))
+    for lane in range(1, sim.batch):
+        sim.fork(0, lane)
+    while (sim.views["now_ns"] < until_us * 1000).any():
+        sim.step(np.zeros(sim.batch, np.int64))
+    for lane, seed in enumerate(seeds, 1):
+        sim.fork(lane, lane, reseed=seed)
+    return sim.lanes["next_arrival_ns"][:, 0] / 1000
+
+
+JOB = (one(Kernel(hmx=50.0)),)
+
+
+def test_a_reseeded_camera_keeps_its_grid() -> None:
+    """A random phase is known once the camera runs; only the jitter is drawn again, and never into the past."""
+    camera = Source(JOB, arrival=Arrival.PERIODIC, period=1000.0, jitter=100.0, offset=-0.001, deadline=300.0, queue=2)
+    after = arrivals_after(camera, range(1, 40), 5000.0)
+    assert (after > 5000.0).all()
+    assert np.ptp(after) <= 200.0
+    assert len(set(after[1:])) == 39
+
+
+def test_a_reseeded_poisson_stream_forgets() -> None:
+    stream = Source(JOB, arrival=Arrival.POISSON, period=1000.0, deadline=300.0, queue=4)
+    after = arrivals_after(stream, range(1, 400), 5000.0)[1:] - 5000.0
+    assert (after > 0.0).all()
+    assert after.mean() == pytest.approx(1000.0, rel=0.15)
+
+
+def test_a_reseeded_host_gap_goes_on() -> None:
+    """Job 0 ends at 50 us; at 60 us the gap of 10 ms is under way, and its end moves by its jitter only."""
+    loop = Source(JOB, arrival=Arrival.CLOSED_LOOP, gap=10_000.0, jitter=200.0)
+    sim = Simulator(toy_tables(loop, Source(JOB, times=(60.0,))), 20)
+    sim.reset(np.zeros(20, np.uint64))
+    sim.step(np.full(20, action(0)))
+    assert (sim.views["now_ns"] == 60_000).all()
+    for lane in range(1, 20):
+        sim.fork(0, lane, reseed=lane)
+    after = sim.lanes["next_arrival_ns"][:, 0] / 1000
+    assert (abs(after - 10_050.0) <= 200.0).all()
+    assert len(set(after)) == 20
