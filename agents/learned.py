@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     from gymnasium import spaces
 
-    from agents.network import SchedulerNetwork
+    from agents.network import Actor
 
 CHECKPOINT = "checkpoint.zip"
 """File name of a run's checkpoint."""
@@ -49,7 +49,7 @@ class Learned(Scheduler):
         """See :meth:`Scheduler.start`; ``seed`` has no effect."""
         del seed
         self._tables = tables
-        self._network = build_network(self._weights, observation_space(tables), self._path).double()
+        self._actor = build_actor(self._weights, observation_space(tables), self._path).double()
         self._observation = empty(tables, batch)
 
     def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
@@ -59,20 +59,20 @@ class Learned(Scheduler):
         encode(views, self._tables, self._observation)
         with torch.inference_mode():
             inputs = {key: torch.from_numpy(array).double() for key, array in self._observation.items()}
-            logits = self._network.logits(self._network.encode(inputs)).float()
+            logits = self._actor(inputs).float()
             logits.masked_fill_(~torch.from_numpy(masks), -torch.inf)
             return logits.argmax(-1).numpy()
 
 
 def read_weights(checkpoint: Path) -> dict[str, torch.Tensor]:
-    """The network's tensors in a checkpoint. Nothing is unpickled.
+    """The actor's tensors in a checkpoint. Nothing is unpickled.
 
     Raises:
         ConfigError: the file is missing, or is not a checkpoint of this project.
     """
     import torch
 
-    prefix = "network."
+    prefix = "actor."
     try:
         with zipfile.ZipFile(checkpoint) as archive, archive.open(POLICY) as member:
             state = torch.load(member, map_location="cpu", weights_only=True)
@@ -84,26 +84,26 @@ def read_weights(checkpoint: Path) -> dict[str, torch.Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
-def build_network(weights: dict[str, torch.Tensor], space: spaces.Dict, source: Path) -> SchedulerNetwork:
-    """The network with these weights, for an observation space with any K; ``source`` is named in errors.
+def build_actor(weights: dict[str, torch.Tensor], space: spaces.Dict, source: Path) -> Actor:
+    """The actor with these weights, for an observation space with any K; ``source`` is named in errors.
 
     Raises:
         ConfigError: the weights are of another network, or of one for other observations.
     """
-    from agents.network import SchedulerNetwork, input_sizes
+    from agents.network import Actor, input_sizes
 
     n_task, n_context = input_sizes(space)
     try:
-        width, reads_task = weights["encoder.0.weight"].shape
-        context_width, reads_all = weights["trunk.0.weight"].shape
+        width, reads_task = weights["encoder.task.0.weight"].shape
+        context_width, reads_all = weights["encoder.trunk.0.weight"].shape
         reads_context = reads_all - 2 * width
         if (reads_task, reads_context) != (n_task, n_context):
             raise ConfigError(
                 f"{source}: its policy reads {reads_task} numbers a task and {reads_context} of the rest of the "
                 f"state; this environment has {n_task} and {n_context}"
             )
-        network = SchedulerNetwork(n_task, n_context, width, context_width)
-        network.load_state_dict(weights)
+        actor = Actor(n_task, n_context, width, context_width)
+        actor.load_state_dict(weights)
     except (KeyError, RuntimeError) as error:
         raise ConfigError(f"{source}: these are not the weights of a hexenv policy: {error}") from error
-    return network
+    return actor

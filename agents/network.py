@@ -1,14 +1,14 @@
-"""The learned scheduler's network: shared weights encode each task once, so it knows neither K nor an order of tasks.
+"""The learned scheduler's networks: shared weights encode each task once, so they know neither K nor an order of tasks.
 
-    task_i     = encoder(task features, profiles of its 12 variants)            (B, K, width)
+    task_i     = encoder(task features, profiles of its 12 variants)            (M, width)
     pooled     = mean and maximum of task_i over the tasks that are there       (B, 2 * width)
     context    = trunk(residents, vtcm, streams, device, pooled)                (B, context_width)
-    logits_i   = head(task_i W + context U)                                     (B, K, V * T * S)
+    logits_i   = head(task_i W + context U)                                     (M, V * T * S)
     wait       = linear(context)                                                (B, 1)
-    value      = critic(context)                                                (B, 1)
 
-An empty task row is all zeros (``hexenv.observation``); it is left out of the pooling, and its own logits are masked
-because no action on it is legal. Weights trained with one K load into a network for any other.
+An empty task row is all zeros (``hexenv.observation``) and is left out. The critic has an encoder of its own: its
+errors are far larger than the differences between good actions, and in shared weights one would drown the other.
+Weights trained with one K load into a network for any other.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Encoding(NamedTuple):
     context: torch.Tensor  # (B, context_width)
 
 
-class SchedulerNetwork(nn.Module):
-    """Logits of all actions and the value of the state, permutation-equivariant over tasks.
+class StateEncoder(nn.Module):
+    """Encodes tasks and context; what is done with them is the business of :class:`Actor` and :class:`Critic`.
 
     Args:
         n_task: numbers that describe one task (:func:`input_sizes`).
@@ -59,58 +59,68 @@ class SchedulerNetwork(nn.Module):
 
     def __init__(self, n_task: int, n_context: int, width: int, context_width: int) -> None:
         super().__init__()
-        self.encoder = nn.Sequential(nn.Linear(n_task, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.task = nn.Sequential(nn.Linear(n_task, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
         self.trunk = nn.Sequential(
             nn.Linear(n_context + 2 * width, context_width),
             nn.ReLU(),
             nn.Linear(context_width, context_width),
             nn.ReLU(),
         )
-        self.from_task = nn.Linear(width, width)
-        self.from_context = nn.Linear(context_width, width, bias=False)
-        self.head = nn.Sequential(nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, ACTIONS_PER_TASK))
-        self.wait = nn.Linear(context_width, 1)
-        self.critic = nn.Sequential(nn.Linear(context_width, width), nn.ReLU(), nn.Linear(width, 1))
-        self._initialise()
 
-    def _initialise(self) -> None:
-        """Orthogonal weights; nearly equal logits at the start, so that exploration starts out uniform."""
-        for module in self.modules():
-            if isinstance(module, nn.Linear):
-                nn.init.orthogonal_(module.weight, math.sqrt(2))
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-        nn.init.orthogonal_(self.head.get_parameter("3.weight"), 0.01)
-        nn.init.orthogonal_(self.wait.weight, 0.01)
-
-    def encode(self, observation: Observation) -> Encoding:
+    def forward(self, observation: Observation) -> Encoding:
         """Encode the tasks that are there (often fewer than half of K, so the others cost no time) and the context."""
         present = (observation["tasks"] != 0).any(-1)
         state, row = present.nonzero(as_tuple=True)
-        tasks = self.encoder(torch.cat((observation["tasks"][state, row], observation["profiles"][state, row]), -1))
+        tasks = self.task(torch.cat((observation["tasks"][state, row], observation["profiles"][state, row]), -1))
         spread = tasks.new_zeros(*present.shape, tasks.shape[-1]).index_put((state, row), tasks)
         # encoded tasks are >= 0 (ReLU), so the zeros of empty rows never win the maximum of the others
         pooled = (spread.sum(1) / present.sum(1, keepdim=True).clamp(min=1), spread.amax(1))
         context = self.trunk(torch.cat((*(observation[key].flatten(1) for key in CONTEXT_KEYS), *pooled), -1))
         return Encoding(present, state, row, tasks, context)
 
-    def value(self, encoding: Encoding) -> torch.Tensor:
-        """Value of the state, shape (B, 1)."""
-        return self.critic(encoding.context)
 
-    def logits(self, encoding: Encoding) -> torch.Tensor:
+class Actor(nn.Module):
+    """Logits of all actions, permutation-equivariant over tasks. Arguments as in :class:`StateEncoder`."""
+
+    def __init__(self, n_task: int, n_context: int, width: int, context_width: int) -> None:
+        super().__init__()
+        self.encoder = StateEncoder(n_task, n_context, width, context_width)
+        self.from_task = nn.Linear(width, width)
+        self.from_context = nn.Linear(context_width, width, bias=False)
+        self.head = nn.Sequential(nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, ACTIONS_PER_TASK))
+        self.wait = nn.Linear(context_width, 1)
+        _initialise(self)
+        # nearly equal logits, so that exploration starts out uniform
+        nn.init.orthogonal_(self.head.get_parameter("3.weight"), 0.01)
+        nn.init.orthogonal_(self.wait.weight, 0.01)
+
+    def forward(self, observation: Observation) -> torch.Tensor:
         """Logits of wait and of each task's actions in the order of ``hexenv.action``, shape (B, 1 + K * V * T * S).
 
         Those of an empty row are 0.
         """
-        present, state, row, tasks, context = encoding
+        present, state, row, tasks, context = self.encoder(observation)
         rows = self.head(self.from_task(tasks) + self.from_context(context)[state])
         spread = rows.new_zeros(*present.shape, ACTIONS_PER_TASK).index_put((state, row), rows)
         return torch.cat((self.wait(context), spread.flatten(1)), -1)
 
 
+class Critic(nn.Module):
+    """Value of the state, the same for any order of tasks. Arguments as in :class:`StateEncoder`."""
+
+    def __init__(self, n_task: int, n_context: int, width: int, context_width: int) -> None:
+        super().__init__()
+        self.encoder = StateEncoder(n_task, n_context, width, context_width)
+        self.head = nn.Sequential(nn.Linear(context_width, width), nn.ReLU(), nn.Linear(width, 1))
+        _initialise(self)
+
+    def forward(self, observation: Observation) -> torch.Tensor:
+        """Value, shape (B, 1)."""
+        return self.head(self.encoder(observation).context)
+
+
 class TaskPolicy(MaskableMultiInputActorCriticPolicy):
-    """sb3-contrib policy around :class:`SchedulerNetwork`.
+    """sb3-contrib policy around :class:`Actor` and :class:`Critic`.
 
     The masked log-probabilities are computed once a call, without building distribution objects; ``get_distribution``
     still offers sb3-contrib's own, and both agree.
@@ -140,7 +150,9 @@ class TaskPolicy(MaskableMultiInputActorCriticPolicy):
 
     def _build(self, lr_schedule: Schedule) -> None:
         assert isinstance(self.observation_space, spaces.Dict)
-        self.network = SchedulerNetwork(*input_sizes(self.observation_space), self.width, self.context_width)
+        sizes = input_sizes(self.observation_space)
+        self.actor = Actor(*sizes, self.width, self.context_width)
+        self.critic = Critic(*sizes, self.width, self.context_width)
         options = {"lr": lr_schedule(1), **self.optimizer_kwargs}
         self.optimizer = self.optimizer_class(self.parameters(), **options)
 
@@ -160,34 +172,41 @@ class TaskPolicy(MaskableMultiInputActorCriticPolicy):
         self, obs: Observation, deterministic: bool = False, action_masks: np.ndarray | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Actions, shape (B,), values, shape (B, 1), and log-probabilities, shape (B,)."""
-        encoding = self.network.encode(obs)
-        logits = _masked(self.network.logits(encoding), action_masks)
+        logits = _masked(self.actor(obs), action_masks)
         actions = logits.argmax(-1) if deterministic else torch.multinomial(torch.softmax(logits, -1), 1).squeeze(-1)
-        return actions, self.network.value(encoding), _pick(torch.log_softmax(logits, -1), actions)
+        return actions, self.critic(obs), _pick(torch.log_softmax(logits, -1), actions)
 
     def evaluate_actions(  # type: ignore[override]
         self, obs: Observation, actions: torch.Tensor, action_masks: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Values, shape (B, 1), log-probabilities of ``actions``, shape (B,), and entropies, shape (B,)."""
-        encoding = self.network.encode(obs)
-        logits = _masked(self.network.logits(encoding), action_masks)
+        logits = _masked(self.actor(obs), action_masks)
         log_probs = torch.log_softmax(logits, -1)
         # softmax again: the exponential of log-probabilities as small as _MASKED is many times slower
         entropy = -(torch.softmax(logits, -1) * log_probs).sum(-1)
-        return self.network.value(encoding), _pick(log_probs, actions), entropy
+        return self.critic(obs), _pick(log_probs, actions), entropy
 
     def predict_values(self, obs: PyTorchObs) -> torch.Tensor:
         """Values, shape (B, 1)."""
         assert isinstance(obs, dict)
-        return self.network.value(self.network.encode(obs))
+        return self.critic(obs)
 
     def get_distribution(self, obs: PyTorchObs, action_masks: np.ndarray | None = None) -> MaskableDistribution:
         """sb3-contrib's distribution of the actions."""
         assert isinstance(obs, dict)
-        distribution = self.action_dist.proba_distribution(self.network.logits(self.network.encode(obs)))
+        distribution = self.action_dist.proba_distribution(self.actor(obs))
         if action_masks is not None:
             distribution.apply_masking(action_masks)
         return distribution
+
+
+def _initialise(module: nn.Module) -> None:
+    """Orthogonal weights and zero biases."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.orthogonal_(layer.weight, math.sqrt(2))
+            if layer.bias is not None:
+                nn.init.zeros_(layer.bias)
 
 
 def input_sizes(space: spaces.Dict) -> tuple[int, int]:

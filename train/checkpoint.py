@@ -19,7 +19,7 @@ from typing import Any
 
 from gymnasium import spaces
 
-from agents.learned import CHECKPOINT, build_network, read_weights
+from agents.learned import CHECKPOINT, build_actor, read_weights
 from hexenv import __version__
 from hexenv.errors import ConfigError
 from train.config import TrainConfig
@@ -110,7 +110,7 @@ def restore(model: TimedPPO, run: Path) -> None:
     for name, value in read_counters(run).items():
         setattr(model, name, value)
     assert isinstance(model.observation_space, spaces.Dict)
-    build_network(read_weights(path), model.observation_space, path)  # explains a misfit
+    build_actor(read_weights(path), model.observation_space, path)  # explains a misfit
     model.set_parameters(str(path), device=model.device)
 
 

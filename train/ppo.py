@@ -131,19 +131,20 @@ class TimedPPO(MaskablePPO):
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.policy.optimizer)
         losses = []
-        for _ in range(self.n_epochs):
-            for data in self.rollout_buffer.get(self.batch_size):
-                values, log_probs, _ = self.policy.evaluate_actions(
-                    data.observations, data.actions.flatten(), data.action_masks
-                )
-                imitation_loss = -log_probs.mean()
-                loss = imitation_loss + self.vf_coef * F.mse_loss(values.flatten(), data.returns)
-                self.policy.optimizer.zero_grad()
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
-                self.policy.optimizer.step()
-                losses.append(imitation_loss.item())
-        self._n_updates += self.n_epochs
+        for data in self.rollout_buffer.get(self.batch_size):  # one pass: fresh labels cost less than a second look
+            values, log_probs, _ = self.policy.evaluate_actions(
+                data.observations,  # type: ignore[arg-type]
+                data.actions.flatten(),
+                data.action_masks,
+            )
+            imitation_loss = -log_probs.mean()
+            loss = imitation_loss + self.vf_coef * F.mse_loss(values.flatten(), data.returns)
+            self.policy.optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+            self.policy.optimizer.step()
+            losses.append(imitation_loss.item())
+        self._n_updates += 1
         self.logger.record("train/imitation_loss", np.mean(losses))
 
     def _cut_off_values(self, infos: list[dict[str, Any]], elapsed_us: np.ndarray) -> np.ndarray:

@@ -19,8 +19,8 @@ def make_policy(visible: int, seed: int = 0) -> TaskPolicy:
     space = spaces.Dict({key: spaces.Box(-1, 1, shape, np.float32) for key, shape in shapes.items()})
     policy = TaskPolicy(space, spaces.Discrete(1 + visible * ACTIONS_PER_TASK), lambda progress: 1e-3)
     with torch.no_grad():  # logits start out nearly equal: make them differ
-        policy.network.head.get_parameter("3.weight").mul_(100)
-        policy.network.wait.weight.mul_(100)
+        policy.actor.head.get_parameter("3.weight").mul_(100)
+        policy.actor.wait.weight.mul_(100)
     return policy
 
 
@@ -42,7 +42,7 @@ def random_masks(batch: int, actions: int) -> np.ndarray:
 
 def all_logits(policy: TaskPolicy, state: dict[str, torch.Tensor]) -> torch.Tensor:
     with torch.no_grad():
-        return policy.network.logits(policy.network.encode(state))
+        return policy.actor(state)
 
 
 def test_permuting_tasks_permutes_their_logits_and_nothing_else() -> None:

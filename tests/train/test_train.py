@@ -239,8 +239,8 @@ def test_a_bad_checkpoint_is_explained(run, tmp_path, damage) -> None:
 
         import torch
 
-        state = {f"network.{name}": tensor for name, tensor in Learned(run)._weights.items()}
-        state["network.encoder.0.weight"] = state["network.encoder.0.weight"][:, 1:].clone()
+        state = {f"actor.{name}": tensor for name, tensor in Learned(run)._weights.items()}
+        state["actor.encoder.task.0.weight"] = state["actor.encoder.task.0.weight"][:, 1:].clone()
         buffer = io.BytesIO()
         torch.save(state, buffer)
         with zipfile.ZipFile(path, "w") as archive:
