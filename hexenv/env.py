@@ -261,7 +261,7 @@ class HexagonEnv(gym.Env[dict[str, Any], Any]):
         self._lanes.seed([seed], self.np_random)
         self._lanes.reset(settings=settings)
         self._over = False
-        return self._outcome()
+        return self._lanes.first()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Decide: see the class for what an action does.
@@ -277,7 +277,7 @@ class HexagonEnv(gym.Env[dict[str, Any], Any]):
         terminated, truncated = bool(simulator.terminated[0]), bool(simulator.truncated[0])
         self._over = terminated or truncated
         reward = float(simulator.rewards[0])
-        observation, info = self._outcome()
+        observation, info = self._lanes.first()
         return observation, reward, terminated, truncated, info
 
     def action_masks(self) -> NDArray[np.bool_]:
@@ -287,10 +287,6 @@ class HexagonEnv(gym.Env[dict[str, Any], Any]):
     def render(self) -> Any:
         """Text (``ansi``) or a uint8 picture (``rgb_array``) of the present state."""
         return self._lanes.render(0)
-
-    def _outcome(self) -> tuple[Observation, dict[str, Any]]:
-        observation = {key: value.ravel() for key, value in self._lanes.observe().items()}
-        return observation, {key: value[0] for key, value in self._lanes.infos().items()}
 
     def _settings(self, options: dict[str, Any]) -> NDArray[np.int64] | None:
         unknown = options.keys() - {"setting"}

@@ -5,9 +5,10 @@ A single environment is a batch of one, so there is one implementation of everyt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -68,6 +69,9 @@ class Lanes:
         self._masks = self.simulator.masks.view(np.int8)
         self.batch = batch
         self._shapes = [(key, (batch, *shape)) for key, shape in observation.shapes(self.tables).items()]
+        self._numbers = np.empty((len(_NUMBERS), batch))
+        self._settings = np.empty(batch, np.int64)
+        self._flat, self._rows, self._spans = _first_lane_buffers(self._shapes)
         self._bounds = [part * batch // threads for part in range(threads + 1)]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._renderer = None if render_mode is None else Renderer(self.tables, render_mode)
@@ -140,6 +144,21 @@ class Lanes:
     def _encode(self, out: Observation, part: tuple[int, int]) -> None:
         observation.encode(self.simulator.views, self.tables, out, *part)
 
+    def first(self) -> tuple[Observation, dict[str, Any]]:
+        """Observation (boxes flattened) and infos of lane 0, in new arrays: what the single environment returns.
+
+        The same numbers as ``observe`` and ``infos``; one allocation instead of one a key halves the time of a step.
+        """
+        observation.encode(self.simulator.views, self.tables, self._rows, 0, 1)
+        flat = self._flat.copy()
+        self._fill_numbers()
+        infos: dict[str, Any] = dict(zip(_NUMBERS, self._numbers[:, 0].tolist(), strict=True))
+        infos["action_mask"] = self.actions.masks(self._masks)[0]
+        infos["setting"] = int(self._settings[0])
+        if self._factored:
+            infos["executed"], infos["repaired"] = int(self._executed[0]), bool(self._repaired[0])
+        return {key: flat[start:stop] for key, start, stop in self._spans}, infos
+
     def observe_again(self, out: Observation, where: NDArray[np.bool_]) -> None:
         """Write the observations of the lanes in ``where`` into ``out`` once more."""
         for lane in np.flatnonzero(where):
@@ -151,22 +170,38 @@ class Lanes:
 
     def infos(self) -> dict[str, NDArray[Any]]:
         """The documented info entries in new arrays, each (n, ...)."""
-        numbers = np.empty((len(_NUMBERS), self.batch))
-        settings = np.empty(self.batch, np.int64)
-        _fill_numbers(self.simulator.lanes, self.simulator.elapsed_ns, numbers, settings)
-        infos: dict[str, NDArray[Any]] = dict(zip(_NUMBERS, numbers, strict=True))
+        self._fill_numbers()
+        infos: dict[str, NDArray[Any]] = dict(zip(_NUMBERS, self._numbers.copy(), strict=True))
         infos["action_mask"] = self.actions.masks(self._masks)
-        infos["setting"] = settings
+        infos["setting"] = self._settings.copy()
         if self._factored:
             infos["executed"] = self._executed.copy()
             infos["repaired"] = self._repaired.copy()
         return infos
+
+    def _fill_numbers(self) -> None:
+        _fill_numbers(self.simulator.lanes, self.simulator.elapsed_ns, self._numbers, self._settings)
 
     def render(self, lane: int) -> Any:
         """The frame of a lane (text, or uint8 of shape (height, width, 3)); None without a render mode."""
         if self._renderer is None:
             return None
         return self._renderer.frame(self.simulator, lane)
+
+
+def _first_lane_buffers(
+    shapes: list[tuple[str, tuple[int, ...]]],
+) -> tuple[NDArray[np.float32], Observation, list[tuple[str, int, int]]]:
+    """One flat float32 buffer for an observation, its parts as ``encode`` fills them, and where they begin and end."""
+    sizes = [math.prod(shape[1:]) for _, shape in shapes]
+    stops = list(accumulate(sizes))
+    flat = np.zeros(stops[-1], np.float32)
+    spans = [(key, stop - size, stop) for (key, _), size, stop in zip(shapes, sizes, stops, strict=True)]
+    rows = {
+        key: flat[start:stop].reshape(1, *shape[1:])
+        for (key, start, stop), (_, shape) in zip(spans, shapes, strict=True)
+    }
+    return flat, rows, spans
 
 
 @njit
