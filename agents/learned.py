@@ -42,6 +42,9 @@ class Learned(Scheduler):
         path = Path(checkpoint)
         self.name = "ppo"
         self.overrides: dict[str, Any] = {"mode": "fused"}
+        import torch
+
+        torch.set_num_threads(1)  # the matrices are small: more threads spend their time waiting for each other
         self._path = path / CHECKPOINT if path.is_dir() else path
         self._weights = read_weights(self._path)
 

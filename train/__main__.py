@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if resume is None:
             run = out or Path("runs") / f"{Path(options.get('scenario', TrainConfig.scenario)).stem}-{_now()}"
-            trainer = _new_run(run, options, console)
+            trainer = _new_run(run, options, episodes, console)
         elif out is None:
             run = resume
             trainer = _resumed_run(run, options, console)
@@ -91,27 +91,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not trainer.learn(run, console):
             _say(console, f"stopped after {trainer.steps:,} steps; go on with: python -m train --resume {run}")
             return INTERRUPTED
-        if not no_eval:
-            _evaluate(run, episodes)
+        return INTERRUPTED if not no_eval and not _evaluate(run, episodes) else 0
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_CODE
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print("interrupted before the training began", file=sys.stderr)
         return INTERRUPTED
-    return 0
 
 
 # train.loop and train.checkpoint are imported late, so that --help and wrong options answer at once
 
 
-def _new_run(run: Path, options: dict[str, Any], console: Console) -> Trainer:
+def _new_run(run: Path, options: dict[str, Any], episodes: int | None, console: Console) -> Trainer:
     from train.checkpoint import create_run
     from train.loop import Trainer
 
-    config = TrainConfig(**options)
+    # a run is resumed and evaluated from any folder
+    files = {name: str(Path(options[name]).resolve()) for name in ("scenario", "device") if _is_file(options.get(name))}
+    config = TrainConfig(**options | files)
     _say(console, f"compiling scenario {config.scenario} for device {config.device}")
     trainer = Trainer(config)
+    _check_episodes(trainer, episodes)
     create_run(run, config)
     return trainer
 
@@ -135,10 +136,29 @@ def _resumed_config(config: TrainConfig, options: dict[str, Any]) -> TrainConfig
     return dataclasses.replace(config, **options)
 
 
-def _evaluate(run: Path, episodes: int | None) -> None:
+def _check_episodes(trainer: Trainer, episodes: int | None) -> None:
+    """Refuse a number of evaluation episodes that the scenario does not have before the training, not after it."""
+    from eval.episodes import held_out
+
+    if episodes is not None:
+        held_out(trainer.build_tables("heldout"), episodes)
+
+
+def _evaluate(run: Path, episodes: int | None) -> bool:
+    """Evaluate the finished run; False if Ctrl-C stopped it."""
     from eval.runner import evaluate_run
 
-    evaluate_run(run) if episodes is None else evaluate_run(run, episodes=episodes)
+    try:
+        evaluate_run(run, episodes)
+    except KeyboardInterrupt:
+        print(f"evaluation stopped; the trained run is complete: python -m eval --checkpoint {run}", file=sys.stderr)
+        return False
+    return True
+
+
+def _is_file(name: str | None) -> bool:
+    """Whether a scenario or device is named by the path of its file."""
+    return name is not None and name.endswith(".toml")
 
 
 def _value_type(hint: Any) -> Any:

@@ -43,7 +43,7 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, resume: Path | None = None) -> None:
         self.config = config
-        self.tables = build(config.scenario, config.device, **config.overrides())
+        self.tables = self.build_tables("train")
         episodes = None if resume is None else np.array(read_counters(resume)["lane_episodes"], dtype=np.int64)
         self.env = SimulatorVecEnv(self.tables, config.lanes, first_seed(config, self.tables), episodes)
         torch.set_num_threads(config.torch_threads)
@@ -52,6 +52,10 @@ class Trainer:
         if resume is not None:
             restore(self.model, resume)
             set_random_seed(config.seed + self.model.num_timesteps)
+
+    def build_tables(self, split: str) -> Tables:
+        """The run's scenario, compiled for split ``train`` or ``heldout``."""
+        return build(self.config.scenario, self.config.device, split, **self.config.overrides())
 
     @property
     def steps(self) -> int:

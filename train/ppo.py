@@ -109,6 +109,7 @@ class TimedPPO(MaskablePPO):
             self._last_obs = new_obs
             self._last_episode_starts = dones
 
+        assert isinstance(self._last_obs, dict)
         with torch.no_grad():
             last_values = self.policy.predict_values(obs_as_tensor(self._last_obs, self.device))
         rollout_buffer.compute_returns_and_advantage(last_values=last_values, dones=dones)

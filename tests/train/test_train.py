@@ -191,6 +191,7 @@ def test_warm_start_learns_the_teachers_choices(tmp_path) -> None:
         (["--clip", "nan"], "clip"),
         (["--steps", "many"], "many"),
         (["--lanes", "8", "--seed", "999999999"], "seed"),
+        (["--eval-episodes", "0"], "episodes"),
         (["--resume", "no/such/run"], "no/such/run"),
         (["--resume", "x", "--out", "y"], "--out"),
     ],
