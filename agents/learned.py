@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from agents.scheduler import Scheduler
+from hexenv.action import WAIT
 from hexenv.engine.layout import Tables
 from hexenv.errors import ConfigError
 from hexenv.observation import empty, encode, observation_space
@@ -26,8 +27,9 @@ POLICY = "policy.pth"
 
 
 class Learned(Scheduler):
-    """Takes the most probable legal action of a trained policy.
+    """Waits if a trained policy is more likely to wait than to pick, and else takes its most probable legal pick.
 
+    (Wait is one action and picks are many, often alike: the single most probable action would wait far too often.)
     Logits are computed in float64 and compared in float32, so that neither the batch size nor the machine's matrix
     routines change which action is the largest; at a tie the lowest index wins.
 
@@ -62,9 +64,10 @@ class Learned(Scheduler):
         encode(views, self._tables, self._observation)
         with torch.inference_mode():
             inputs = {key: torch.from_numpy(array).double() for key, array in self._observation.items()}
-            logits = self._actor(inputs).float()
-            logits.masked_fill_(~torch.from_numpy(masks), -torch.inf)
-            return logits.argmax(-1).numpy()
+            logits = self._actor(inputs).masked_fill_(~torch.from_numpy(masks), -torch.inf)
+            wait, picks = logits[:, WAIT], logits[:, 1:]
+            waits = wait.float() >= torch.logsumexp(picks, -1).float()
+            return torch.where(waits, WAIT, 1 + picks.float().argmax(-1)).numpy()
 
 
 def read_weights(checkpoint: Path) -> dict[str, torch.Tensor]:

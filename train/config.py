@@ -36,7 +36,10 @@ class TrainConfig:
     epochs: int = _option(2, "passes over the decisions of a rollout", 1)
     teacher: str = _option("slack_gate", "rule that the warm start imitates (a name of agents.names()), or none")
     imitate_steps: int = _option(400_000, "decisions of the warm start, part of --steps", 0)
-    learning_rate: float = _option(1e-3, "Adam's step size at the start; falls linearly to 0", 0.0)
+    imitate_learning_rate: float = _option(2e-3, "Adam's step size in the warm start; falls linearly to 0", 0.0)
+    learning_rate: float = _option(
+        3e-4, "Adam's step size for PPO at step 0; falls linearly to 0 at the last step", 0.0
+    )
     clip: float = _option(0.2, "PPO: largest change of an action's probability ratio that is still rewarded", 0.0, 1.0)
     entropy: float = _option(0.0, "weight of the entropy bonus", 0.0)
     value_weight: float = _option(0.5, "weight of the value loss", 0.0)

@@ -146,6 +146,7 @@ def build_model(config: TrainConfig, tables: Tables, env: SimulatorVecEnv) -> Ti
         reward_scale=config.reward_scale,
         teacher=build_teacher(config, env),
         imitate_steps=config.imitate_steps,
+        imitate_learning_rate=config.imitate_learning_rate,
         rollout_buffer_kwargs={"tau_us": discount_tau_us(config, tables), "trace_tau_us": config.trace_us},
         policy_kwargs={"width": config.width, "context_width": config.context_width},
         device="cpu",

@@ -12,11 +12,14 @@ from sb3_contrib import MaskablePPO
 from sb3_contrib.common.maskable.utils import get_action_masks
 from stable_baselines3.common.buffers import RolloutBuffer
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.utils import obs_as_tensor
+from stable_baselines3.common.utils import obs_as_tensor, update_learning_rate
 from stable_baselines3.common.vec_env import VecEnv
 from torch.nn import functional as F
 
 from train.discount import TimedRolloutBuffer
+
+_IMITATION_SPLIT = 4
+"""Gradient steps of imitation for each of PPO's minibatches."""
 
 Teacher = Callable[[], np.ndarray]
 """Says what a rule would do in each lane's present state: actions, int64 of shape (n_envs,)."""
@@ -30,6 +33,7 @@ class TimedPPO(MaskablePPO):
         teacher: the rule of the warm start; None trains from scratch.
         imitate_steps: steps of the warm start. In it the policy plays, and learns what the teacher would have done in
             each state that it comes to (Ross et al. 2011, DAgger), and the value of its own play.
+        imitate_learning_rate: Adam's step size at the start of the warm start; falls linearly to 0 at its end.
         reward_scale: factor on every reward before it reaches the learner. Fixed, so that nothing depends on running
             statistics. Episode statistics stay unscaled.
         kwargs: those of MaskablePPO; ``rollout_buffer_kwargs`` holds the time constants of :class:`TimedRolloutBuffer`.
@@ -47,10 +51,12 @@ class TimedPPO(MaskablePPO):
         reward_scale: float = 1.0,
         teacher: Teacher | None = None,
         imitate_steps: int = 0,
+        imitate_learning_rate: float = 1e-3,
         **kwargs: Any,
     ) -> None:
         self.teacher = teacher
         self.imitate_steps = imitate_steps
+        self.imitate_learning_rate = imitate_learning_rate
         self._imitating = False
         self.reward_scale = reward_scale
         self.lane_episodes = []
@@ -130,9 +136,12 @@ class TimedPPO(MaskablePPO):
     def _imitate(self) -> None:
         """Fit the policy to the teacher's actions in the rollout, and the value to the returns."""
         self.policy.set_training_mode(True)
-        self._update_learning_rate(self.policy.optimizer)
+        left = 1.0 - min(self.num_timesteps / self.imitate_steps, 1.0)
+        update_learning_rate(self.policy.optimizer, self.imitate_learning_rate * left)
         losses = []
-        for data in self.rollout_buffer.get(self.batch_size):  # one pass: fresh labels cost less than a second look
+        assert self.batch_size is not None
+        # one pass, since fresh labels cost less than a second look; small batches, since labels carry little noise
+        for data in self.rollout_buffer.get(max(1, self.batch_size // _IMITATION_SPLIT)):
             values, log_probs, _ = self.policy.evaluate_actions(
                 data.observations,  # type: ignore[arg-type]
                 data.actions.flatten(),
