@@ -69,7 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--episodes",
         type=int,
         metavar="N",
-        help="held-out episodes of a scenario, spread evenly over its loads and mixes (default: 60)",
+        help="held-out episodes of a scenario, over all loads and mixes (default: 60, or as the run's config says)",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: runs/eval)")
     parser.add_argument("--markdown", action="store_true", help="print the results as a Markdown table")

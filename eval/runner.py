@@ -109,7 +109,7 @@ def evaluate_run(
 
     Args:
         run_dir: the run's folder.
-        episodes: held-out episodes a scheduler; :data:`EPISODES` by default.
+        episodes: held-out episodes a scheduler; by default as many as the run's config says.
         schedulers: the rules to compare with; all of :func:`agents.names` by default.
         out: where the results go; the run's folder by default.
         markdown: print a Markdown table.
@@ -117,16 +117,19 @@ def evaluate_run(
     Raises:
         ConfigError: the run, its checkpoint or an argument is wrong, or the output folder cannot be written.
     """
-    plan = plan_of_run(run_dir, EPISODES if episodes is None else episodes, schedulers, out)
+    plan = plan_of_run(run_dir, episodes, schedulers, out)
     return execute(plan, run_dir if out is None else out, markdown)
 
 
-def plan_of_run(run_dir: Path, episodes: int, schedulers: Sequence[str] | None = None, out: Path | None = None) -> Plan:
+def plan_of_run(
+    run_dir: Path, episodes: int | None = None, schedulers: Sequence[str] | None = None, out: Path | None = None
+) -> Plan:
     """The plan of :func:`evaluate_run`: every rule in its own mode, the policy in the mode it was trained in."""
     from agents.learned import Learned
     from train.checkpoint import read_config
 
     config = read_config(run_dir)
+    episodes = config.eval_episodes if episodes is None else episodes
     settings = config.overrides()
     rules = [agents.make(name) for name in (agents.names() if schedulers is None else schedulers)]
     policy = Learned(run_dir)

@@ -45,12 +45,6 @@ def make_parser() -> argparse.ArgumentParser:
         help="go on with the run in this folder, with its own settings; only --steps may be given anew",
     )
     parser.add_argument("--no-eval", action="store_true", help="do not evaluate after the training")
-    parser.add_argument(
-        "--eval-episodes",
-        type=int,
-        metavar="N",
-        help="held-out episodes a scheduler and setting in the evaluation (default: that of python -m eval)",
-    )
     group = parser.add_argument_group("training options")
     types = typing.get_type_hints(TrainConfig)
     for field in dataclasses.fields(TrainConfig):
@@ -70,12 +64,12 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for wrong input, 130 when stopped by a signal."""
     options = vars(make_parser().parse_args(argv))
-    out, resume, no_eval, episodes = (options.pop(name) for name in ("out", "resume", "no_eval", "eval_episodes"))
+    out, resume, no_eval = (options.pop(name) for name in ("out", "resume", "no_eval"))
     console = Console()
     try:
         if resume is None:
             run = out or Path("runs") / f"{Path(options.get('scenario', TrainConfig.scenario)).stem}-{_now()}"
-            trainer = _new_run(run, options, episodes, console)
+            trainer = _new_run(run, options, console)
         elif out is None:
             run = resume
             trainer = _resumed_run(run, options, console)
@@ -91,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not trainer.learn(run, console):
             _say(console, f"stopped after {trainer.steps:,} steps; go on with: python -m train --resume {run}")
             return INTERRUPTED
-        return INTERRUPTED if not no_eval and not _evaluate(run, episodes) else 0
+        return INTERRUPTED if not no_eval and not _evaluate(run) else 0
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_CODE
@@ -103,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 # train.loop and train.checkpoint are imported late, so that --help and wrong options answer at once
 
 
-def _new_run(run: Path, options: dict[str, Any], episodes: int | None, console: Console) -> Trainer:
+def _new_run(run: Path, options: dict[str, Any], console: Console) -> Trainer:
     from train.checkpoint import create_run
     from train.loop import Trainer
 
@@ -112,7 +106,7 @@ def _new_run(run: Path, options: dict[str, Any], episodes: int | None, console: 
     config = TrainConfig(**options | files)
     _say(console, f"compiling scenario {config.scenario} for device {config.device}")
     trainer = Trainer(config)
-    _check_episodes(trainer, episodes)
+    _check_episodes(trainer, config.eval_episodes)
     create_run(run, config)
     return trainer
 
@@ -136,20 +130,19 @@ def _resumed_config(config: TrainConfig, options: dict[str, Any]) -> TrainConfig
     return dataclasses.replace(config, **options)
 
 
-def _check_episodes(trainer: Trainer, episodes: int | None) -> None:
+def _check_episodes(trainer: Trainer, episodes: int) -> None:
     """Refuse a number of evaluation episodes that the scenario does not have before the training, not after it."""
     from eval.episodes import held_out
 
-    if episodes is not None:
-        held_out(trainer.build_tables("heldout"), episodes)
+    held_out(trainer.build_tables("heldout"), episodes)
 
 
-def _evaluate(run: Path, episodes: int | None) -> bool:
+def _evaluate(run: Path) -> bool:
     """Evaluate the finished run; False if Ctrl-C stopped it."""
     from eval.runner import evaluate_run
 
     try:
-        evaluate_run(run, episodes)
+        evaluate_run(run)
     except KeyboardInterrupt:
         print(f"evaluation stopped; the trained run is complete: python -m eval --checkpoint {run}", file=sys.stderr)
         return False

@@ -50,6 +50,7 @@ class TrainConfig:
     width: int = _option(64, "numbers that encode a task in the network", 1)
     context_width: int = _option(128, "numbers that encode the rest of the state in the network", 1)
     checkpoint_s: float = _option(60.0, "seconds between two saved checkpoints", 0.0)
+    eval_episodes: int = _option(60, "held-out episodes of each scheduler in the evaluation after it", 1)
     torch_threads: int = _option(1, "CPU threads of torch", 1)
 
     def __post_init__(self) -> None:
