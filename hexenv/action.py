@@ -24,6 +24,7 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from hexenv.engine.dispatch import decode as decode_pick
 from hexenv.engine.layout import N_SHARES, N_TILES, N_VARIANTS, N_VERSIONS, Tables
 from hexenv.errors import ConfigError
 
@@ -65,10 +66,7 @@ def decode(index: int) -> Pick | None:
         raise ValueError(f"action {index} is negative")
     if index == WAIT:
         return None
-    rest, share = divmod(int(index) - 1, N_SHARES)
-    rest, tile = divmod(rest, N_TILES)
-    task, version = divmod(rest, N_VERSIONS)
-    return Pick(task, version, tile, share)
+    return Pick(*decode_pick(int(index)))
 
 
 def describe(index: int, view: np.void, tables: Tables) -> str:

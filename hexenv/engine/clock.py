@@ -13,16 +13,15 @@ import numpy as np
 
 from hexenv.engine import trace as tr
 from hexenv.engine.contention import is_working, update_rates
-from hexenv.engine.dispatch import decision_is_open, launch, occupied_slot, pick
+from hexenv.engine.dispatch import contexts_are_fixed, decision_is_open, launch, occupied_slot, pick
 from hexenv.engine.jit import njit
 from hexenv.engine.jobs import arrive, complete_stage, job_slots, pass_deadlines, resample_arrival, start_stream
-from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Event, Mode, Phase, Split
+from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Event, Phase
 from hexenv.engine.rng import SETTING, draw, noise_factor
 
 _NEVER = int(NO_DEADLINE)
 _FREE, _PENDING, _QUEUED = int(Phase.FREE), int(Phase.PENDING), int(Phase.QUEUED)
 _LAUNCH, _PROLOGUE, _BODY, _DRAIN = int(Phase.LAUNCH), int(Phase.PROLOGUE), int(Phase.BODY), int(Phase.DRAIN)
-_CONCURRENT, _STATIC = int(Mode.CONCURRENT), int(Split.STATIC)
 _COMPLETE, _UNCREDITED = int(Event.COMPLETE), int(Event.UNCREDITED)
 _SEGMENT, _DECIDE = int(Event.SEGMENT), int(Event.DECIDE)
 _TINY = 1e-9
@@ -206,7 +205,7 @@ def _leave_slot(tables: Any, lane: Any, trace: Any, k: int) -> None:
         rest = lane.slots[other]
         if rest.phase == _QUEUED:
             rest.phase = _LAUNCH
-        if rest.phase >= _LAUNCH and not (config.mode == _CONCURRENT and config.context_split == _STATIC):
+        if rest.phase >= _LAUNCH and not contexts_are_fixed(config):
             # Alone again: all contexts at once, since its next fork-join finds them idle.
             rest.contexts = config.contexts
             rest.contexts_next = config.contexts

@@ -142,6 +142,12 @@ def _mode_allows(config: Any, lane: Any, other: int) -> bool:
 
 
 @njit
+def contexts_are_fixed(config: Any) -> bool:
+    """Whether each graph keeps its part of the contexts, whoever else is there (``concurrent``, static split)."""
+    return config.mode == _CONCURRENT and config.context_split == _STATIC
+
+
+@njit
 def contexts_of_share(tables: Any, lane: Any, other: int, v: int, share: int) -> int:
     """HVX contexts variant ``v`` would get with ``share`` beside slot ``other`` (-1: nobody), or -1 if not legal.
 
@@ -156,7 +162,7 @@ def contexts_of_share(tables: Any, lane: Any, other: int, v: int, share: int) ->
             return config.share[share]
     if share > 0:
         return -1
-    if config.mode == _CONCURRENT and (other >= 0 or config.context_split == _STATIC):
+    if contexts_are_fixed(config) or (config.mode == _CONCURRENT and other >= 0):
         return max(1, config.contexts // 2)
     return config.contexts
 
@@ -216,13 +222,21 @@ def fill_mask(tables: Any, lane: Any, mask: Any) -> None:
 
 
 @njit
+def decode(action: int) -> tuple[int, int, int, int]:
+    """``(visible task, version, tile class, share class)`` of an action that is not wait."""
+    rest = action - 1
+    share = rest % N_SHARES
+    rest //= N_SHARES
+    tile = rest % N_TILES
+    rest //= N_TILES
+    return rest // N_VERSIONS, rest % N_VERSIONS, tile, share
+
+
+@njit
 def pick(tables: Any, lane: Any, action: int) -> None:
     """Reserve a slot, VTCM and contexts for a legal ``action`` (not wait); the stage is pending until the launch."""
     config = tables.config[0]
-    share = (action - 1) % N_SHARES
-    tile = (action - 1) // N_SHARES % N_TILES
-    version = (action - 1) // (N_SHARES * N_TILES) % N_VERSIONS
-    k = (action - 1) // (N_SHARES * N_TILES * N_VERSIONS)
+    k, version, tile, share = decode(action)
     j = lane.visible_job[k]
     stage = lane.visible_stage[k]
     job = lane.jobs[j]
@@ -246,7 +260,6 @@ def pick(tables: Any, lane: Any, action: int) -> None:
     slot.slowdown = 1.0
     slot.vtcm_offset = offset
     slot.vtcm_bytes = size
-    slot.start_ns = lane.now_ns
     if other >= 0:
         _share_contexts(tables, lane, other, contexts)
     job.resident += 1
@@ -258,7 +271,7 @@ def _share_contexts(tables: Any, lane: Any, other: int, contexts: int) -> None:
     """The stage in slot ``other`` keeps what the joining one leaves: at once if pending, else from a tile boundary."""
     config = tables.config[0]
     slot = lane.slots[other]
-    if config.mode == _FUSED_SERIAL or (config.mode == _CONCURRENT and config.context_split == _STATIC):
+    if config.mode == _FUSED_SERIAL or contexts_are_fixed(config):
         return
     rest = config.contexts - contexts if tables.variants[slot.variant].uses_hvx else 0
     slot.contexts_next = rest

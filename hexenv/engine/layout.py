@@ -281,7 +281,6 @@ SLOT = np.dtype(
         ("slowdown", np.float64),  # HVX time factor by interference
         ("vtcm_offset", np.int64),
         ("vtcm_bytes", np.int64),
-        ("start_ns", np.int64),
     ],
     align=True,
 )

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from hexenv.engine import clock
-from hexenv.engine.dispatch import fill_mask
+from hexenv.engine.dispatch import decode, fill_mask
 from hexenv.engine.jit import njit
-from hexenv.engine.layout import LANE, N_SHARES, N_TILES, N_VERSIONS, TRACE, VIEW, Tables
+from hexenv.engine.layout import LANE, TRACE, VIEW, Tables
 from hexenv.engine.trace import TraceLevel
 from hexenv.engine.view import fill_view
 
@@ -169,9 +169,7 @@ class Simulator:
         legal = np.flatnonzero(self.masks[lane])
         text = f"lane {lane}: action {action} is illegal"
         if 0 < action < self.tables.n_actions:
-            rest, share = divmod(action - 1, N_SHARES)
-            rest, tile = divmod(rest, N_TILES)
-            task, version = divmod(rest, N_VERSIONS)
+            task, version, tile, share = decode(action)
             name = ("HVX", "HMX", "HYBRID")[version]
             shown = int(self.views["n_tasks"][lane])
             text += f" (task {task} of {shown} visible, version {name}, tile class {tile}, share class {share})"

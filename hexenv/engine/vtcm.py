@@ -25,14 +25,19 @@ def _blocked_until(lane: Any, start: int, size: int) -> int:
 
 
 @njit
-def find(lane: Any, config: Any, slot: int, size: int) -> int:
-    """Lowest offset at which ``size`` bytes fit for a stage in ``slot``, or -1.
-
-    With the static split of mode ``concurrent`` each slot owns its half, whoever else is there.
-    """
+def _static_part(config: Any) -> int:
+    """Bytes that each slot owns, whoever else is there (``concurrent``, static split); 0 where VTCM is shared."""
     if config.mode == _CONCURRENT and config.vtcm_split == _STATIC:
-        half = config.vtcm_bytes // config.slots
-        return slot * half if size <= half else -1
+        return config.vtcm_bytes // config.slots
+    return 0
+
+
+@njit
+def find(lane: Any, config: Any, slot: int, size: int) -> int:
+    """Lowest offset at which ``size`` bytes fit for a stage in ``slot``, or -1."""
+    part = _static_part(config)
+    if part > 0:
+        return slot * part if size <= part else -1
     start = 0
     for _ in range(MAX_SLOTS + 1):
         if start + size > config.vtcm_bytes:
@@ -69,6 +74,5 @@ def free_bytes(lane: Any, config: Any) -> tuple[int, int]:
 @njit
 def capacity(lane: Any, config: Any) -> int:
     """Bytes of the largest stage that a free slot could take."""
-    if config.mode == _CONCURRENT and config.vtcm_split == _STATIC:
-        return config.vtcm_bytes // config.slots
-    return free_bytes(lane, config)[1]
+    part = _static_part(config)
+    return part if part > 0 else free_bytes(lane, config)[1]

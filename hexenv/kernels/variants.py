@@ -12,7 +12,6 @@ Plan = Callable[[int, int], StageCost | None]
 """Builds a variant from (tile class, VTCM budget in bytes), None if nothing fits."""
 
 VECTOR_BYTES = 128
-F32_LANES = 32
 F16_LANES = 64
 HYBRID_STEPS = 16
 """A hybrid gives HMX a whole number of sixteenths of the output range."""

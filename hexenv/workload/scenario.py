@@ -20,7 +20,6 @@ from hexenv.workload.jobs import Job, read_job
 from hexenv.workload.toml_reader import Table, read_toml
 
 FOLDER = "scenarios"
-SPLITS = ("train", "heldout")
 PLACEMENTS = ("host", "dsp")
 
 MODES = {"serial": Mode.SERIAL, "concurrent": Mode.CONCURRENT, "fused_serial": Mode.FUSED_SERIAL, "fused": Mode.FUSED}
