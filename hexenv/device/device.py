@@ -141,6 +141,12 @@ class Device:
     """HMX lock passed from one graph to another."""
     decode_gap_us: float = _constant("us")
     """Host time between two decode steps of a language model."""
+    storage_bytes_per_us: float = _constant("bytes/us")
+    """Flash storage (UFS) to DDR, large sequential reads."""
+    jit_first_us: float = _constant("us")
+    """Compile a fused kernel at the first use of a combination."""
+    jit_hit_us: float = _constant("us")
+    """Find it in the kernel cache at a later use."""
 
     def __post_init__(self) -> None:
         if self.pipeline not in PIPELINES:
@@ -211,31 +217,48 @@ def _parse(file: Path) -> Device:
         raise ConfigError(f"device file {file}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"device file {file}: not valid TOML: {error}") from error
-    top = ("name", "pipeline", "constants")
+    needed = ("name", "pipeline", "constants")
+    top = (*needed, "base")
     for key in table:
         if key not in top:
             raise ConfigError(f"{file}: unknown key {key!r}; allowed: {', '.join(top)}")
-    for key in top:
+    for key in needed:
         if key not in table:
-            raise ConfigError(f"{file}: key {key!r} is missing; needed: {', '.join(top)}")
-    name, pipeline, tables = (table[key] for key in top)
+            raise ConfigError(f"{file}: key {key!r} is missing; needed: {', '.join(needed)}")
+    name, pipeline, tables = (table[key] for key in needed)
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{file}: name = {name!r}; allowed: a text")
     if pipeline not in PIPELINES:
         raise ConfigError(f"{file}: pipeline = {pipeline!r}; allowed: {', '.join(PIPELINES)}")
     if not isinstance(tables, Mapping):
         raise ConfigError(f"{file}: constants = {tables!r}; expected one table a constant")
-    return _build(name, pipeline, tables, file)
+    constants = _carried_over(table["base"], file) if "base" in table else {}
+    return _build(name, pipeline, tables, constants, file)
 
 
-def _build(name: str, pipeline: str, tables: Mapping[str, Any], file: Path) -> Device:
+def _carried_over(base: Any, file: Path) -> dict[str, Constant]:
+    """The constants of another device, at confidence D: nobody has measured them on this one."""
+    if base not in device_names() or base == file.stem:
+        others = [name for name in device_names() if name != file.stem]
+        raise ConfigError(f"{file}: base = {base!r}; allowed: {', '.join(others)}")
+    return {
+        key: dataclasses.replace(
+            constant, confidence="D", source=f"not measured, carried over from {base}: {constant.source}"
+        )
+        for key, constant in load_device(base).constants.items()
+    }
+
+
+def _build(name: str, pipeline: str, tables: Mapping[str, Any], base: Mapping[str, Constant], file: Path) -> Device:
     for key in tables:
         if key not in UNITS:
             raise ConfigError(f"{file}: unknown constant {key!r}; allowed: {', '.join(UNITS)}")
-    missing = [key for key in UNITS if key not in tables]
+    missing = [key for key in UNITS if key not in tables and key not in base]
     if missing:
         raise ConfigError(f"{file}: missing constant {', '.join(missing)}")
-    constants = {key: parse_constant(key, tables[key], unit, file) for key, unit in UNITS.items()}
+    constants = {
+        key: parse_constant(key, tables[key], unit, file) if key in tables else base[key] for key, unit in UNITS.items()
+    }
     values: dict[str, Any] = {key: constant.value for key, constant in constants.items()}
     for key, unit in UNITS.items():
         if unit in _WHOLE and not isinstance(values[key], int):

@@ -47,6 +47,8 @@ def reset(tables: Any, lane: Any, trace: Any, key: Any, setting: int) -> None:
     lane.busy_ddr_ns = 0.0
     lane.busy_hvx_ns = 0.0
     lane.busy_hmx_ns = 0.0
+    lane.busy_storage_ns = 0.0
+    lane.jit_keys[:] = -1
     if setting < 0:
         setting = int(draw(key, SETTING, 0, 0, 0) >> np.uint64(1)) % tables.settings.shape[0]
     lane.setting = setting
@@ -242,7 +244,7 @@ def _next_instant(tables: Any, lane: Any) -> int:
 def _advance(tables: Any, lane: Any, trace: Any, until: int) -> None:
     """Run all slots at their rates to the instant ``until`` and book the engines' busy time."""
     elapsed = float(until - lane.now_ns)
-    ddr, hvx, hmx = 0.0, 0.0, 0.0
+    ddr, hvx, hmx, storage = 0.0, 0.0, 0.0, 0.0
     for k in range(MAX_SLOTS):
         slot = lane.slots[k]
         if is_working(slot):
@@ -251,6 +253,7 @@ def _advance(tables: Any, lane: Any, trace: Any, until: int) -> None:
             work = variant.hvx_ns if slot.phase == _BODY else variant.prologue_hvx_ns
             ddr += tiles * slot.ddr_tile_ns
             hmx += tiles * slot.hmx_tile_ns
+            storage += tiles * slot.storage_tile_ns
             hvx += tiles * work / variant.tiles * slot.noise * slot.slowdown
             slot.left -= tiles
         elif slot.phase >= _LAUNCH:
@@ -258,11 +261,13 @@ def _advance(tables: Any, lane: Any, trace: Any, until: int) -> None:
     lane.busy_ddr_ns += ddr
     lane.busy_hvx_ns += hvx
     lane.busy_hmx_ns += hmx
+    lane.busy_storage_ns += storage
     row = tr.add(lane, trace, tr.ALL, _SEGMENT, -1, -1, ddr)
     if row >= 0:
         trace[row].end_ns = until
         trace[row].value2 = hvx
         trace[row].value3 = hmx
+        trace[row].value4 = storage
     lane.now_ns = until
 
 

@@ -1,9 +1,9 @@
 """How fast resident stages advance together: the fluid model with queue-fair rates.
 
-A stage in its prologue or body has ``tiles`` left to do. Its own limit is ``tiles / T_alone`` (tiles per ns). HMX and
-DDR serve queued tile jobs first in, first out, so when one of them saturates, the stages that wait for it advance at
-equal tiles per ns, weighted by their buffer depth: all rates rise together until an engine is full or a stage meets its
-own limit.
+A stage in its prologue or body has ``tiles`` left to do. Its own limit is ``tiles / T_alone`` (tiles per ns). HMX, DDR
+and flash storage serve queued tile jobs first in, first out, so when one of them saturates, the stages that wait for it
+advance at equal tiles per ns, weighted by their buffer depth: all rates rise together until an engine is full or a
+stage meets its own limit.
 """
 
 from __future__ import annotations
@@ -38,32 +38,37 @@ def _own_limit(config: Any, variant: Any, slot: Any) -> float:
     ddr = slot.ddr_tile_ns / config.ddr_free
     hvx = variant.body_hvx_ns[slot.contexts] / variant.tiles * stretch
     hmx = slot.hmx_tile_ns
-    tile_ns = max(ddr, hvx, hmx) if variant.depth >= 2.0 else max(ddr, hvx + hmx)
-    return 1.0 / tile_ns
+    compute = max(hvx, hmx) if variant.depth >= 2.0 else hvx + hmx
+    return 1.0 / max(ddr, slot.storage_tile_ns, compute)
 
 
 @njit
-def _fill(variants: Any, slots: Any, ddr_left: float, hmx_left: float) -> None:
+def _fill(variants: Any, slots: Any, ddr_left: float) -> None:
     """Progressive filling: raise ``rate`` of every rising slot together until engines or own limits stop them."""
+    hmx_left, storage_left = 1.0, 1.0
     rising = MAX_SLOTS
     while rising > 0:
-        ddr_slope, hmx_slope, step = 0.0, 0.0, np.inf
+        ddr_slope, hmx_slope, storage_slope, step = 0.0, 0.0, 0.0, np.inf
         for k in range(MAX_SLOTS):
             slot = slots[k]
             if slot.rising:
                 weight = variants[slot.variant].depth
                 ddr_slope += weight * slot.ddr_tile_ns
                 hmx_slope += weight * slot.hmx_tile_ns
+                storage_slope += weight * slot.storage_tile_ns
                 step = min(step, (slot.limit - slot.rate) / weight)
         if ddr_slope > 0.0:
             step = min(step, ddr_left / ddr_slope)
         if hmx_slope > 0.0:
             step = min(step, hmx_left / hmx_slope)
+        if storage_slope > 0.0:
+            step = min(step, storage_left / storage_slope)
         if step == np.inf:
             return
         step = max(step, 0.0)
         ddr_left -= step * ddr_slope
         hmx_left -= step * hmx_slope
+        storage_left -= step * storage_slope
         rising = 0
         for k in range(MAX_SLOTS):
             slot = slots[k]
@@ -72,6 +77,7 @@ def _fill(variants: Any, slots: Any, ddr_left: float, hmx_left: float) -> None:
                 stopped = slot.rate >= slot.limit * (1.0 - _FULL)
                 stopped |= slot.ddr_tile_ns > 0.0 and ddr_left <= _FULL
                 stopped |= slot.hmx_tile_ns > 0.0 and hmx_left <= _FULL
+                stopped |= slot.storage_tile_ns > 0.0 and storage_left <= _FULL
                 slot.rising = not stopped
                 rising += slot.rising
 
@@ -86,7 +92,7 @@ def _solve(config: Any, variants: Any, slots: Any, readers: int) -> None:
         if slot.rising:
             slot.limit = _own_limit(config, variants[slot.variant], slot)
     eta = config.eta_shared if readers > 1 else 1.0
-    _fill(variants, slots, eta * config.ddr_free, 1.0)
+    _fill(variants, slots, eta * config.ddr_free)
 
 
 @njit
@@ -110,6 +116,7 @@ def update_rates(config: Any, variants: Any, lane: Any) -> None:
             slot.slowdown = 1.0
             slot.ddr_tile_ns = ddr_ns / variant.tiles * slot.noise
             slot.hmx_tile_ns = variant.hmx_ns / variant.tiles * slot.noise if body else 0.0
+            slot.storage_tile_ns = variant.storage_ns / variant.tiles * slot.noise if body else 0.0
     if working == 0:
         return
     if hmx_stages > 1 and config.mode == _CONCURRENT and config.hmx_lock == _CHUNK:

@@ -11,6 +11,7 @@ from typing import Any
 from hexenv.engine import trace as tr
 from hexenv.engine.jit import njit
 from hexenv.engine.jobs import job_slots
+from hexenv.engine.kernel_cache import jit_ns
 from hexenv.engine.layout import (
     MAX_SLOTS,
     N_SHARES,
@@ -294,15 +295,19 @@ def launch(tables: Any, lane: Any, trace: Any) -> None:
     """Dispatch what is pending.
 
     A job's first stage pays its batch (``batch_ns``). Fused modes pay one entry for all picks of this instant or for a
-    join; the others pay ``op_ns`` a stage. Each decision's cost is paid by what it launched. In ``fused_serial`` the
-    second stage waits behind the internal barrier and pays nothing more.
+    join, and the compilation or look-up of a combination's kernel; the others pay ``op_ns`` a stage. Each decision's
+    cost is paid by what it launched. In ``fused_serial`` the second stage waits behind the internal barrier and pays
+    nothing more.
     """
     config = tables.config[0]
-    pending = 0
+    pending, occupied = 0, 0
     for k in range(MAX_SLOTS):
         pending += lane.slots[k].phase == _PENDING
+        occupied += lane.slots[k].phase != _FREE
     fused = config.mode >= _FUSED_SERIAL
     base = config.entry_ns + pending * config.decision_ns if fused else config.op_ns + config.decision_ns
+    if fused and pending > 0 and occupied > 1:
+        base += jit_ns(config, lane)
     behind = False
     for k in range(MAX_SLOTS):
         slot = lane.slots[k]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,8 @@ MAX_STAGES = 2048
 STAGE_WORDS = MAX_STAGES // 64
 MAX_READY = 8
 """Ready stages of one job at a time; the compiler refuses wider graphs."""
+JIT_ENTRIES = 256
+"""Fused kernels that the kernel cache holds; direct mapped, so two that share a place push one another out."""
 MAX_VISIBLE = 16
 """Upper limit of K, the tasks a scheduler sees at once (8 by default)."""
 NO_DEADLINE = np.int64(1 << 62)
@@ -61,6 +63,17 @@ class Split(IntEnum):
 
     STATIC = 0
     SHARED = 1
+
+
+class Jit(IntEnum):
+    """Compilation of fused kernels at run time (fused modes)."""
+
+    OFF = 0
+    """All combinations are built ahead of time and cost nothing."""
+    COLD = 1
+    """The kernel cache is empty when an episode starts."""
+    WARM = 2
+    """Every combination is in the cache."""
 
 
 class Arrival(IntEnum):
@@ -107,7 +120,7 @@ class Event(IntEnum):
     MISS = 7
     """A deadline passed; ``value`` is the reference work charged (weight x reference time) in ns."""
     SEGMENT = 8
-    """Rates were constant from ``t_ns`` to ``end_ns``; ``value, value2, value3`` are DMA, HVX and HMX busy ns."""
+    """Rates were constant from ``t_ns`` to ``end_ns``; ``value`` to ``value4`` are DMA, HVX, HMX, storage busy ns."""
     DECIDE = 9
     """A scheduler chose; ``value`` is the action."""
 
@@ -122,6 +135,7 @@ VARIANT = np.dtype(
         ("ddr_ns", np.float64),  # body DDR time at full bandwidth
         ("hvx_ns", np.float64),  # body HVX context-time
         ("hmx_ns", np.float64),  # body HMX time
+        ("storage_ns", np.float64),  # body time at the full rate of flash storage
         ("phi", np.float64),  # part of HVX time bound by VTCM reads
         ("body_hvx_ns", np.float64, (MAX_CONTEXTS + 1,)),  # elapsed body HVX time on h contexts, floors included
         ("prologue_ddr_ns", np.float64),
@@ -225,6 +239,9 @@ CONFIG = np.dtype(
         ("entry_ns", np.int64),  # one composite or join (fused, fused_serial)
         ("decision_ns", np.int64),  # one decision of the scheduler
         ("handoff_ns", np.int64),  # HMX lock passed to another graph (concurrent)
+        ("jit", np.int32),  # a Jit
+        ("jit_first_ns", np.int64),  # first use of a combination (fused modes)
+        ("jit_hit_ns", np.int64),  # later uses
         ("miss_weight", np.float64),  # lambda
         ("beta", np.float64),  # HVX slow-down by another stage's HMX traffic
         ("eta_shared", np.float64),  # DDR efficiency while two stages stream
@@ -278,6 +295,7 @@ SLOT = np.dtype(
         ("limit", np.float64),  # own limit, tiles per ns
         ("ddr_tile_ns", np.float64),  # actual DDR time of a tile
         ("hmx_tile_ns", np.float64),  # actual HMX time of a tile
+        ("storage_tile_ns", np.float64),  # actual storage time of a tile
         ("slowdown", np.float64),  # HVX time factor by interference
         ("vtcm_offset", np.int64),
         ("vtcm_bytes", np.int64),
@@ -304,6 +322,8 @@ LANE = np.dtype(
         ("busy_ddr_ns", np.float64),
         ("busy_hvx_ns", np.float64),  # context-time
         ("busy_hmx_ns", np.float64),
+        ("busy_storage_ns", np.float64),
+        ("jit_keys", np.int64, (JIT_ENTRIES,)),  # fused kernels in the cache, by hash; -1 = empty
         ("visible_job", np.int32, (MAX_VISIBLE,)),
         ("visible_stage", np.int32, (MAX_VISIBLE,)),
         ("visible_head", np.uint8, (MAX_VISIBLE,)),
@@ -335,6 +355,7 @@ TRACE = np.dtype(
         ("value", np.float64),
         ("value2", np.float64),
         ("value3", np.float64),
+        ("value4", np.float64),
     ],
     align=True,
 )
@@ -443,6 +464,7 @@ class Tables:
     family_names: tuple[str, ...]
     stage_names: tuple[str, ...]  # one a row of `stages`
     seeds: tuple[int, int]  # first seed and number of seeds of this split
+    costs: tuple[Any, ...] = ()  # the kernels' stage cost behind each row of `variants`, for replay; not the engine's
 
     @property
     def arrays(self) -> TableArrays:

@@ -47,4 +47,5 @@ def add(lane: Any, trace: Any, level: int, event: int, stream: int, job: int, va
     record.value = value
     record.value2 = 0.0
     record.value3 = 0.0
+    record.value4 = 0.0
     return row

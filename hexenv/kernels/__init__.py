@@ -4,6 +4,7 @@ from hexenv.kernels.attention import FlashAttention
 from hexenv.kernels.convolution import Conv2d, DepthwiseConv2d, Resize
 from hexenv.kernels.cost import StageCost, Version, alone_us, body_hvx_us, body_us, prologue_us
 from hexenv.kernels.elementwise import Copy, Elementwise, Rope
+from hexenv.kernels.families import family_techniques
 from hexenv.kernels.matmul import MatMul
 from hexenv.kernels.offers import fastest_us, leaves, offers, profile
 from hexenv.kernels.operator import Operator
@@ -29,6 +30,7 @@ __all__ = [
     "alone_us",
     "body_hvx_us",
     "body_us",
+    "family_techniques",
     "fastest_us",
     "leaves",
     "offers",

@@ -46,6 +46,8 @@ class StageCost:
     """Time of the after phase bound by HVX stores to DDR, whatever the contexts, us."""
     hmx_us: float = 0.0
     """HMX time, us."""
+    storage_us: float = 0.0
+    """Time to load the body's bytes from flash storage (UFS) into DDR at the full storage rate, us."""
     prologue_bytes: float = 0.0
     """Bytes the serial prologue reads from DDR (activation preparation)."""
     prologue_hvx_us: float = 0.0
@@ -92,13 +94,14 @@ def prologue_us(cost: StageCost, contexts: int, ddr_bytes_per_us: float) -> floa
 def body_us(cost: StageCost, contexts: int, fork_join_us: float, ddr_bytes_per_us: float) -> tuple[float, float]:
     """``(steady, fill)``: the body at its bottleneck rate, and the fill and drain around it, us.
 
-    At depth 2 or more DMA, HVX and HMX of neighbouring tiles overlap, so the body takes the largest of the three and
-    one tile's remaining phases fill and drain the pipeline. At depth 1 HMX is waited on at once and only the next
-    DMA overlaps (facts/hexagon.md section 7, "With 32 tokens or fewer").
+    At depth 2 or more storage, DMA, HVX and HMX of neighbouring tiles overlap, so the body takes the largest of them
+    and one tile's remaining phases fill and drain the pipeline. At depth 1 HMX is waited on at once and only the next
+    DMA and storage load overlap (llama.cpp Hexagon matmul with 32 tokens or fewer).
     """
     ddr = (cost.ddr_in_bytes + cost.ddr_out_bytes) / ddr_bytes_per_us
     hvx = body_hvx_us(cost, contexts, fork_join_us)
-    lanes = (ddr, hvx, cost.hmx_us) if cost.depth >= 2 else (ddr, hvx + cost.hmx_us)
+    compute = (hvx, cost.hmx_us) if cost.depth >= 2 else (hvx + cost.hmx_us,)
+    lanes = (cost.storage_us, ddr, *compute)
     steady = max(lanes)
     return steady, (sum(lanes) - steady) / cost.tiles
 

@@ -16,6 +16,11 @@ class Operator(Protocol):
     """
 
     @property
+    def family(self) -> str:
+        """Name of the family, a class attribute: the key under which techniques are selected."""
+        ...
+
+    @property
     def name(self) -> str:
         """Short human label, for example ``matmul q4_0 6144x512x2048``."""
         ...

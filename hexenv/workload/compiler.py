@@ -36,8 +36,10 @@ from hexenv.errors import ConfigError
 from hexenv.kernels import StageCost, leaves, offers
 from hexenv.kernels.cost import alone_us, body_hvx_us, body_us, prologue_us
 from hexenv.kernels.operator import Operator
+from hexenv.kernels.techniques import apply
 from hexenv.workload.constants import scaled_constants
 from hexenv.workload.dependencies import ordered, state_links
+from hexenv.workload.fusion import fuse
 from hexenv.workload.graph import Graph, Node
 from hexenv.workload.scenario import Scenario, Settings, Stream
 
@@ -95,6 +97,7 @@ class _Compiler:
         self.ddr_free = 1.0 - scenario.engine.background_ddr
         self.links = _Links()
         self.variants: list[np.ndarray] = []
+        self.costs: list[StageCost] = []
         self.ops: list[np.ndarray] = []
         self.stages: list[np.ndarray] = []
         self.templates: list[np.ndarray] = []
@@ -132,10 +135,11 @@ class _Compiler:
             family_names=tuple(self.families),
             stage_names=tuple(self.stage_names),
             seeds=(settings.first_seed, settings.seeds),
+            costs=tuple(self.costs),
         )
 
     def _add_stream(self, stream: Stream, first_job: int) -> None:
-        jobs = [self._split(job.graph(), stream) for job in stream.jobs]
+        jobs = [self._split(fuse(job.graph(), self.scenario.fusions), stream) for job in stream.jobs]
         self._check_state(stream, jobs)
         row: Any = np.zeros((), STREAM)
         row["template_start"], row["template_count"] = len(self.templates), len(jobs)
@@ -174,8 +178,9 @@ class _Compiler:
 
     def _leaves(self, node: Node) -> tuple[Operator, ...]:
         if node.operator not in self.leaves:
+            operator = apply(node.operator, self.scenario.techniques)
             try:
-                self.leaves[node.operator] = leaves(node.operator, self.device)
+                self.leaves[node.operator] = leaves(operator, self.device)
             except ConfigError as error:
                 raise ConfigError(f"{self.scenario.file}: stage {node.name}: {error}") from error
         return self.leaves[node.operator]
@@ -244,6 +249,7 @@ class _Compiler:
             row["profile"][cost.version * N_TILES + cost.tile_class] = self._profile(variant)
             rows.append(len(self.variants))
             self.variants.append(variant)
+            self.costs.append(cost)
         row["fastest"] = min(rows, key=lambda v: int(self._alone_ns(self.variants[v])))
         row["ref_ns"] = self._alone_ns(self.variants[int(row["fastest"])])
         self.ops.append(row)
@@ -259,6 +265,7 @@ class _Compiler:
         row["ddr_ns"] = 1e3 * (cost.ddr_in_bytes + cost.ddr_out_bytes) / ddr
         row["hvx_ns"] = 1e3 * (cost.hvx_before_us + cost.hvx_after_us)
         row["hmx_ns"] = 1e3 * cost.hmx_us
+        row["storage_ns"] = 1e3 * cost.storage_us
         row["prologue_ddr_ns"] = 1e3 * cost.prologue_bytes / ddr
         row["prologue_hvx_ns"] = 1e3 * cost.prologue_hvx_us
         row["vtcm_bytes"] = cost.vtcm_bytes
@@ -303,6 +310,8 @@ class _Compiler:
         row["entry_ns"] = _ns(device.entry_host_us if on_host else device.entry_dsp_us)
         row["decision_ns"] = _ns(device.decision_host_us if on_host else device.decision_dsp_us)
         row["handoff_ns"] = _ns(device.handoff_us)
+        row["jit"] = engine.jit
+        row["jit_first_ns"], row["jit_hit_ns"] = _ns(device.jit_first_us), _ns(device.jit_hit_us)
         row["miss_weight"], row["noise"] = engine.miss_weight, engine.noise
         row["beta"], row["eta_shared"], row["ddr_free"] = device.beta, device.eta_shared, self.ddr_free
         return row

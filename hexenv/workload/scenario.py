@@ -14,8 +14,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hexenv.engine.layout import MAX_JOBS, MAX_SLOTS, MAX_STREAMS, MAX_VISIBLE, Arrival, HmxLock, Mode, Split
+from hexenv.engine.layout import MAX_JOBS, MAX_SLOTS, MAX_STREAMS, MAX_VISIBLE, Arrival, HmxLock, Jit, Mode, Split
 from hexenv.errors import ConfigError
+from hexenv.kernels.families import family_techniques
+from hexenv.kernels.techniques import Selection
+from hexenv.workload.fusion import FUSIONS
 from hexenv.workload.jobs import Job, read_job
 from hexenv.workload.toml_reader import Table, read_toml
 
@@ -26,6 +29,7 @@ MODES = {"serial": Mode.SERIAL, "concurrent": Mode.CONCURRENT, "fused_serial": M
 HMX_LOCKS = {"batch": HmxLock.BATCH, "op": HmxLock.OP, "chunk": HmxLock.CHUNK}
 VTCM_SPLITS = {"static": Split.STATIC, "on_demand": Split.SHARED}
 CONTEXT_SPLITS = {"static": Split.STATIC, "shared": Split.SHARED}
+JITS = {"off": Jit.OFF, "cold": Jit.COLD, "warm": Jit.WARM}
 ARRIVALS = {
     "periodic": Arrival.PERIODIC,
     "poisson": Arrival.POISSON,
@@ -64,6 +68,8 @@ class EngineSettings:
     """Part of the DDR bandwidth that CPU and ISP take."""
     placement: str = "dsp"
     """Where the scheduler runs, host or dsp: sets the cost of a decision."""
+    jit: Jit = Jit.OFF
+    """Fused modes: kernels of a combination are built ahead (off), at first use (cold), or are in the cache (warm)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +128,10 @@ class Scenario:
     """Names of the streams that take part, by mix."""
     train: Settings
     heldout: Settings
+    techniques: tuple[Selection, ...] = ()
+    """How the kernels are written where that differs from the default."""
+    fusions: tuple[str, ...] = ()
+    """Vertical fusions applied to every job's graph, names out of ``hexenv.workload.fusion.FUSIONS``."""
 
 
 def scenario_names() -> tuple[str, ...]:
@@ -148,6 +158,27 @@ def override(settings: EngineSettings, values: Mapping[str, Any]) -> EngineSetti
     return _read_engine(table, settings)
 
 
+def read_techniques(table: Table) -> tuple[Selection, ...]:
+    """A ``[kernels]`` table: ``family.technique = value``."""
+    known = family_techniques()
+    selections = []
+    for family in table.names():
+        if family not in known:
+            table.refuse(family, ", ".join(known))
+        values = table.table(family)
+        for name in values.names():
+            if name not in known[family]:
+                values.refuse(name, ", ".join(known[family]))
+            technique = known[family][name]
+            selections.append(Selection(family, name, values.choice(name, technique.accepts, technique.allowed)))
+    return tuple(selections)
+
+
+def read_fusions(table: Table, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The ``fusions`` of a scenario or of a call."""
+    return table.texts("fusions", tuple(FUSIONS)) if table.has("fusions") else default
+
+
 def _read_scenario(path: Path) -> Scenario:
     table = read_toml(path)
     streams = _read_streams(table, path.parent)
@@ -161,6 +192,8 @@ def _read_scenario(path: Path) -> Scenario:
         mixes=mixes,
         train=_read_settings(table.table("train"), mixes),
         heldout=_read_settings(table.table("heldout"), mixes),
+        techniques=read_techniques(table.table("kernels", {})),
+        fusions=read_fusions(table),
     )
     table.end()
     _check_disjoint(scenario)
@@ -181,6 +214,7 @@ def _read_engine(table: Table, base: EngineSettings) -> EngineSettings:
         noise=table.number("noise", base.noise, low=0.0, high=1.0),
         background_ddr=table.number("background_ddr", base.background_ddr, low=0.0, high=0.9),
         placement=table.text("placement", base.placement, choices=PLACEMENTS),
+        jit=_choice(table, "jit", JITS, base.jit),
     )
     table.end()
     return settings

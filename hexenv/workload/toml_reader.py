@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -81,6 +81,13 @@ class Table:
             self.refuse(key, allowed)
         return value
 
+    def choice(self, key: str, accepts: Callable[[object], bool], allowed: str) -> Any:
+        """A value of any type that ``accepts`` takes."""
+        value = self._get(key, REQUIRED, allowed)
+        if not accepts(value):
+            self.refuse(key, allowed)
+        return value
+
     def table(self, key: str, default: Mapping[str, Any] | Required = REQUIRED) -> Table:
         """A sub-table."""
         value = self._get(key, default, "a table")
@@ -119,7 +126,8 @@ class Table:
         """A non-empty array of distinct strings out of ``choices``."""
         allowed = f"an array of distinct names out of {', '.join(choices)}"
         value = self._get(key, REQUIRED, allowed)
-        if not isinstance(value, list) or not value or not all(isinstance(v, str) and v in choices for v in value):
+        listed = isinstance(value, list | tuple) and len(value) > 0
+        if not listed or not all(isinstance(v, str) and v in choices for v in value):
             self.refuse(key, allowed)
         if len(set(value)) < len(value):
             self.refuse(key, allowed)

@@ -1,0 +1,39 @@
+"""The list of operator families, and the reading of technique selections against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hexenv.kernels.attention import FlashAttention
+from hexenv.kernels.convolution import Conv2d, DepthwiseConv2d, Resize
+from hexenv.kernels.elementwise import Copy, Elementwise, Rope
+from hexenv.kernels.matmul import MatMul
+from hexenv.kernels.reduction import Reduce, RmsNorm, Softmax
+from hexenv.kernels.stencil import Stencil
+from hexenv.kernels.techniques import Technique, techniques
+
+OPERATORS: tuple[type, ...] = (
+    MatMul,
+    FlashAttention,
+    Conv2d,
+    DepthwiseConv2d,
+    Resize,
+    Elementwise,
+    Rope,
+    Copy,
+    RmsNorm,
+    Softmax,
+    Reduce,
+    Stencil,
+)
+"""Every operator class."""
+
+
+def family_techniques() -> Mapping[str, Mapping[str, Technique]]:
+    """Techniques by family and name; families without any are left out."""
+    found: dict[str, dict[str, Technique]] = {}
+    for kind in OPERATORS:
+        own = techniques(kind)
+        if own:
+            found.setdefault(kind.family, {}).update(own)  # type: ignore[attr-defined]
+    return found
