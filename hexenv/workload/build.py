@@ -25,7 +25,7 @@ def build(scenario: str, device: str = "v79", split: str = "train", **overrides:
         ConfigError: unknown scenario, device, split or override, or a value that is not allowed.
     """
     loaded = load_scenario(scenario)
-    graph = {key: overrides.pop(key) for key in ("kernels", "fusions") if key in overrides}
+    graph: dict[str, Any] = {key: overrides.pop(key) for key in ("kernels", "fusions") if key in overrides}
     call = Table(graph, "", "overrides")
     settings = replace(
         loaded,
