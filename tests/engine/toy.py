@@ -35,6 +35,7 @@ class Kernel:
     ddr: float = 0.0
     hvx: float = 0.0
     hmx: float = 0.0
+    storage: float = 0.0
     depth: float = 2.0
     vtcm: int = 1024
     phi: float = 0.0
@@ -79,15 +80,15 @@ def _variant(kernel: Kernel, op: int, version: int, tile: int, contexts: int) ->
     row["op"], row["version"], row["tile"] = op, version, tile
     row["tiles"], row["depth"], row["phi"] = kernel.tiles, kernel.depth, kernel.phi
     row["ddr_ns"], row["hvx_ns"], row["hmx_ns"] = kernel.ddr * US, kernel.hvx * US, kernel.hmx * US
+    row["storage_ns"] = kernel.storage * US
     row["vtcm_bytes"] = kernel.vtcm
     row["uses_hvx"], row["uses_hmx"] = kernel.hvx + kernel.prologue > 0, kernel.hmx > 0
     row["prologue_hvx_ns"] = kernel.prologue * US
     for h in range(MAX_CONTEXTS + 1):
         hvx = kernel.hvx * US / h if h else 0.0
         prologue = kernel.prologue * US / h if h else 0.0
-        lanes = (
-            (kernel.ddr * US, hvx, kernel.hmx * US) if kernel.depth >= 2 else (kernel.ddr * US, hvx + kernel.hmx * US)
-        )
+        compute = (hvx, kernel.hmx * US) if kernel.depth >= 2 else (hvx + kernel.hmx * US,)
+        lanes = (kernel.storage * US, kernel.ddr * US, *compute)
         fill = (sum(lanes) - max(lanes)) / kernel.tiles if kernel.fill else 0.0
         row["body_hvx_ns"][h], row["prologue_ns"][h], row["latency_ns"][h] = hvx, prologue, fill
         row["alone_ns"][h] = round(max(lanes) + prologue + fill)
