@@ -16,13 +16,14 @@ the CPU, as for the usual GGUF files, whose tied head is a K-quant that the back
 
 from __future__ import annotations
 
-from hexenv.kernels import Copy, Elementwise, FlashAttention, MatMul, RmsNorm, Rope
+from hexenv.errors import ConfigError
+from hexenv.kernels import Copy, Elementwise, MatMul, RmsNorm
 from hexenv.kernels.matmul import Weight
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.graph import Graph
-from hexenv.workload.models import LanguageModel
+from hexenv.workload.layers import WEIGHTS, attention_block, feed_forward_block
+from hexenv.workload.models import ATTENTION, LanguageModel
 
-WEIGHTS: Weight = "q4_0"
 HEADS: tuple[Weight, ...] = ("q4_0", "q8_0")
 """Weight formats of the head that the backend takes (K-quants stay on the CPU)."""
 KV_STEP = 256
@@ -52,10 +53,10 @@ def _forward(model: LanguageModel, name: str, tokens: int, past: int, outputs: i
     if model.scale_queries:
         x = builder.add("scale", Elementwise("mul", tokens * model.hidden), x)
     for layer in range(model.layers - 1):
-        x = _attention(builder, model, layer, x, tokens, kv, residual=(x,))
+        x = _mixer(builder, model, layer, x, tokens, kv, residual=(x,))
         x = _feed_forward(builder, model, layer, x, tokens)
     last = model.layers - 1
-    mixed = _attention(builder, model, last, x, tokens, kv, residual=())
+    mixed = _mixer(builder, model, last, x, tokens, kv, residual=())
     if outputs:
         x = _add_kept_rows(builder, model, last, mixed, x, outputs)
         x = _feed_forward(builder, model, last, x, outputs)
@@ -63,31 +64,6 @@ def _forward(model: LanguageModel, name: str, tokens: int, past: int, outputs: i
     if head is not None:
         builder.add("output", MatMul(head, model.vocab, outputs, model.hidden), x)
     return builder.build()
-
-
-def _attention(
-    builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int, kv: int, residual: tuple[str, ...]
-) -> str:
-    """Attention of one layer up to its output projection, which adds ``residual`` if there is one."""
-    block = f"blk.{layer}"
-    q_width, kv_width = model.q_heads * model.head_dim, model.kv_heads * model.head_dim
-    normed = builder.add(f"{block}.attn_norm", RmsNorm(tokens, model.hidden), x)
-    q = builder.add(f"{block}.q", MatMul(WEIGHTS, q_width, tokens, model.hidden), normed)
-    k = builder.add(f"{block}.k", MatMul(WEIGHTS, kv_width, tokens, model.hidden), normed)
-    v = builder.add(f"{block}.v", MatMul(WEIGHTS, kv_width, tokens, model.hidden), normed)
-    if model.qk_norm:
-        q = builder.add(f"{block}.q_norm", RmsNorm(tokens * model.q_heads, model.head_dim), q)
-        k = builder.add(f"{block}.k_norm", RmsNorm(tokens * model.kv_heads, model.head_dim), k)
-    q = builder.add(f"{block}.q_rope", Rope(tokens, model.q_heads, model.head_dim), q)
-    k = builder.add(f"{block}.k_rope", Rope(tokens, model.kv_heads, model.head_dim), k)
-    if model.scale_queries:
-        q = builder.add(f"{block}.q_scale", Elementwise("mul", tokens * q_width), q)
-    append = Copy(tokens * kv_width, 2)
-    k_cache = builder.update(f"{block}.k_append", append, f"k_cache.{layer}", k)
-    v_cache = builder.update(f"{block}.v_append", append, f"v_cache.{layer}", v)
-    attention = FlashAttention(tokens, kv, model.q_heads, model.kv_heads, model.head_dim)
-    mixed = builder.add(f"{block}.attention", attention, q, k_cache, v_cache)
-    return builder.add(f"{block}.attn_out", MatMul(WEIGHTS, model.hidden, tokens, q_width), mixed, *residual)
 
 
 def _add_kept_rows(builder: GraphBuilder, model: LanguageModel, layer: int, mixed: str, x: str, outputs: int) -> str:
@@ -99,10 +75,16 @@ def _add_kept_rows(builder: GraphBuilder, model: LanguageModel, layer: int, mixe
 
 
 def _feed_forward(builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int) -> str:
-    """Gated feed-forward of one layer with its residual; returns the buffer of the sum."""
-    block = f"blk.{layer}"
-    normed = builder.add(f"{block}.ffn_norm", RmsNorm(tokens, model.hidden), x)
-    gate = builder.add(f"{block}.gate", MatMul(WEIGHTS, model.ffn, tokens, model.hidden), normed)
-    up = builder.add(f"{block}.up", MatMul(WEIGHTS, model.ffn, tokens, model.hidden), normed)
-    gated = builder.add(f"{block}.glu", Elementwise(model.glu, tokens * model.ffn), gate, up)
-    return builder.add(f"{block}.down", MatMul(WEIGHTS, model.hidden, tokens, model.ffn), gated, x)
+    """Feed-forward of one layer with its residual; returns the buffer of the sum."""
+    if model.has_experts(layer):
+        raise ConfigError(f"language model {model.name!r}: mixture-of-experts layers have no operators yet")
+    return feed_forward_block(builder, model, layer, x, tokens)
+
+
+def _mixer(
+    builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int, kv: int, residual: tuple[str, ...]
+) -> str:
+    """Token mixer of one layer; its output projection adds ``residual`` if there is one."""
+    if model.mixer(layer) != ATTENTION:
+        raise ConfigError(f"language model {model.name!r}: layer {layer} is no attention layer")
+    return attention_block(builder, model, layer, x, tokens, kv, residual)

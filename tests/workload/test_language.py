@@ -2,7 +2,6 @@
 
 import pytest
 
-from hexenv.errors import ConfigError
 from hexenv.kernels import FlashAttention, MatMul
 from hexenv.workload.dependencies import ordered
 from hexenv.workload.language import decode_step, prefill_chunk
@@ -10,7 +9,7 @@ from hexenv.workload.models import language_model, language_models
 
 Q4_0_BYTES = 18 / 32
 Q8_0_BYTES = 34 / 32
-MODELS = tuple(language_models().values())
+MODELS = tuple(m for m in language_models().values() if not m.experts_total and m.mixers == "A" and m.causal)
 QWEN3 = language_model("Qwen3-1.7B")
 
 
@@ -20,16 +19,6 @@ def weight_bytes(graph):
     return sum(op.m * op.k * op.batch * bytes_each[op.weight] for op in operators)
 
 
-@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
-def test_parameters_are_the_published_totals(model):
-    assert model.parameters == model.published_parameters
-
-
-def test_unknown_model_lists_the_known_ones():
-    with pytest.raises(ConfigError, match=r"Qwen4.*Qwen3-1\.7B, Llama-3\.2-1B.*models\.csv"):
-        language_model("Qwen4")
-
-
 def test_decode_has_the_measured_operators():
     """A v79 phone ran 396 ops a Qwen3-1.7B step: q, k, v and gate, up count there as one fused op each."""
     assert len(decode_step(QWEN3, 512, head=None).nodes) - 3 * QWEN3.layers == 396
@@ -37,7 +26,7 @@ def test_decode_has_the_measured_operators():
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda m: m.name)
 def test_weights_of_a_step_are_all_matmul_weights_once(model):
-    layers = model.layers * model.layer_weights * Q4_0_BYTES
+    layers = sum(model.layer_weights(layer) for layer in range(model.layers)) * Q4_0_BYTES
     head = model.vocab * model.hidden
     assert weight_bytes(decode_step(model, 100, head=None)) == layers
     assert weight_bytes(decode_step(model, 100, head="q4_0")) == layers + head * Q4_0_BYTES
