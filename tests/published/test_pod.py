@@ -1,6 +1,6 @@
 """POD-Attention (ASPLOS 25): proportional interleave of two kinds of work inside one launch.
 
-The released kernel binds blocks to a role by a counter modulo the target ratio, so that every core holds the target mix.
+The released kernel binds blocks to a role by a counter modulo the target ratio, so each core holds the target mix.
 The law: makespan at most max(P, D) and one tile, where running one role after the other takes P + D.
 """
 
