@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
+from hexenv.device import load_device
 from hexenv.errors import EXIT_CODE, ConfigError
-from hexenv.workload import build, scenario_names, summary
+from hexenv.workload import build, load_scenario, scenario_names, summary
+from hexenv.workload.ablation import ablation
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,9 +19,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--split", default="train", choices=("train", "heldout"), help="settings to show (default: train)"
     )
+    parser.add_argument(
+        "--techniques",
+        action="store_true",
+        help="instead show what each published kernel idea would change, in percent",
+    )
     options = parser.parse_args(arguments)
     try:
         for name in options.scenario or scenario_names():
+            if options.techniques:
+                print(f"{name} on {options.device}: change of the operators concerned, in percent\n")
+                table = ablation(load_scenario(name), load_device(options.device))
+                print(table.round(1).to_string(index=False, na_rep="-"), "\n")
+                continue
             tables = build(name, options.device, options.split)
             print(f"{tables.scenario} on {tables.device}, {tables.split} settings\n")
             print(summary.streams(tables).round(2).to_string(index=False, na_rep="-"), "\n")
