@@ -120,6 +120,11 @@ class Device:
     dilate3x3_packets: float = _constant("packets")
     box3x3_packets: float = _constant("packets")
     conv3x3_packets: float = _constant("packets")
+    """General 3x3 filter with 32-bit sums."""
+    conv3x3a16_packets: float = _constant("packets")
+    """The same with 16-bit sums."""
+    camera_pipe_packets: float = _constant("packets")
+    """Raw to RGB: hot pixels, demosaic, colour matrix, tone curve."""
     image_to_tiles_packets: float = _constant("packets")
     """128 u8 pixels to fp16 tiles."""
     tiles_to_image_packets: float = _constant("packets")
