@@ -10,12 +10,12 @@ from typing import Any
 import agents
 from agents.scheduler import Scheduler
 from eval.episodes import Episode, held_out
-from eval.files import csv_text, require_writable, write_all
 from eval.play import Outcome, run
 from eval.progress import progress_bar
 from eval.summary import episode_frame, stream_frame, summary_frame
 from eval.table import console, results_table, trade_off_markdown
 from hexenv.engine.layout import Tables
+from hexenv.files import csv_text, require_writable, write_all
 from hexenv.workload import build
 
 EPISODES = 60

@@ -1,8 +1,8 @@
 import pandas as pd
 import pytest
 
-from eval.files import csv_text, require_writable, write_all
 from hexenv.errors import ConfigError
+from hexenv.files import csv_text, require_writable, write_all, write_file
 
 
 def test_floats_are_written_to_twelve_digits_and_gaps_as_nan():
@@ -34,3 +34,8 @@ def test_refuses_a_folder_that_cannot_be_made(tmp_path):
 def test_makes_a_missing_folder_and_leaves_it_empty(tmp_path):
     require_writable(tmp_path / "a" / "b")
     assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_one_file_of_bytes_in_a_new_folder(tmp_path):
+    write_file(tmp_path / "plots" / "one.png", b"\x89PNG")
+    assert [(p.name, p.read_bytes()) for p in (tmp_path / "plots").iterdir()] == [("one.png", b"\x89PNG")]

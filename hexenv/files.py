@@ -33,15 +33,24 @@ def csv_text(frame: pd.DataFrame) -> str:
     return frame.to_csv(index=False, float_format=FLOAT_FORMAT, na_rep="nan", lineterminator="\n")
 
 
-def write_all(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write several files (name -> text) into ``folder``: all are complete on disk before the first takes its name."""
+def write_file(path: Path, text: str | bytes) -> None:
+    """Write one file, complete on disk before it takes its name; a folder that cannot be written is a ConfigError."""
+    require_writable(path.parent)
+    write_all(path.parent, {path.name: text})
+
+
+def write_all(folder: Path, texts: Mapping[str, str | bytes]) -> None:
+    """Write several files (name -> content) into ``folder``: all are complete on disk before the first takes its name.
+
+    Text is written as UTF-8.
+    """
     staged: list[tuple[str, Path]] = []
     try:
         for name, text in texts.items():
             handle, path = tempfile.mkstemp(dir=folder, prefix=f".{name}.")
             staged.append((path, folder / name))
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode("utf-8") if isinstance(text, str) else text)
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(path, 0o644)
