@@ -73,6 +73,12 @@ class Device:
     dequant_q8_0_us: float = _constant("us")
     convert_f16_us: float = _constant("us")
     """Context-time to bring one fp16 tile into HMX layout."""
+    dequant_none_ratio: float = _constant("ratio")
+    """Time to copy a quantised weight tile without unpacking it, against unpacking it."""
+    dequant_hmx_layout_ratio: float = _constant("ratio")
+    """Time to unpack weights stored in HMX order but not in whole vectors, against whole vectors."""
+    dequant_scatter_ratio: float = _constant("ratio")
+    """The same for weights stored by columns, each value scattered to its place."""
     dequant_serial_us: float = _constant("us")
     """Context-time per weight tile of any format in the serial generation."""
     activation_prep_ns: float = _constant("ns")
@@ -93,10 +99,31 @@ class Device:
     """Context-time of the attention softmax for one score."""
     softmax_row_us: float = _constant("us")
     """Context-time of the attention softmax for one query row and KV block (reductions, running maximum, diagonal)."""
-    softmax_element_movable: float = _constant("ratio")
-    """Part of the work for a score that HMX products can take (scale, row sum)."""
-    softmax_row_movable: float = _constant("ratio")
-    """Part of the work for a row that HMX products can take (row-sum reduction)."""
+    softmax_move_operations: float = _constant("operations")
+    """HVX operations of the attention softmax on one vector of 64 scores: load, mask, store. They and the four below
+    only divide ``softmax_element_ns`` into pieces."""
+    softmax_scale_operations: float = _constant("operations")
+    """Scale, add the mask."""
+    softmax_max_operations: float = _constant("operations")
+    softmax_exp_operations: float = _constant("operations")
+    softmax_sum_operations: float = _constant("operations")
+    softmax_row_spread_operations: float = _constant("operations")
+    """HVX operations of the attention softmax on one query row and KV block: spread the maximum over the lanes. They
+    and the four below only divide ``softmax_row_us`` into pieces."""
+    softmax_row_max_operations: float = _constant("operations")
+    """Maximum over the lanes, running maximum."""
+    softmax_row_sum_operations: float = _constant("operations")
+    """Sum over the lanes, running sum."""
+    softmax_row_alpha_operations: float = _constant("operations")
+    """Correction factor."""
+    softmax_row_diagonal_operations: float = _constant("operations")
+    """Scatter into a diagonal tile."""
+    exp_f32_ratio: float = _constant("ratio")
+    """Context-time of an fp32 exponential, in fp16 polynomials."""
+    exp_table_ratio: float = _constant("ratio")
+    """Context-time of an exponential read from a table, the wait for its gather included, in fp16 polynomials."""
+    gather_us: float = _constant("us")
+    """Gather unit, all contexts together: 64 fp16 values from VTCM."""
     stream_packets: float = _constant("packets")
     """Load, convert and store one vector of a streaming kernel."""
     arithmetic_packets: float = _constant("packets")
