@@ -15,11 +15,10 @@ from hexenv.kernels.chunks import TILE, Chunk, Footprint, blocks, padded
 from hexenv.kernels.cost import StageCost, Version
 from hexenv.kernels.stream import stream_cost, vectors
 from hexenv.kernels.variants import best_of, doublings, hybrid_split, per_class, ranges, vtcm_bound
+from hexenv.kernels.windows import input_bytes, lines_bytes, resident_lines
 
 F16 = 2
 TILE_BYTES = 2048
-OUTPUT_LINES = 4
-"""Output rows an HVX kernel works on at a time for each context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class Conv2d:
             tiles=chunks,
             depth=2,
             vtcm_bytes=self._footprint.bytes(chunk.outputs, chunk.tokens),
-            ddr_in_bytes=weight_bytes + _input_bytes(self, self.in_channels),
+            ddr_in_bytes=weight_bytes + input_bytes(self, self.in_channels * F16),
             ddr_out_bytes=outputs * F16,
             hvx_before_us=before_us,
             hvx_after_us=after_us,
@@ -120,7 +119,8 @@ class Conv2d:
 
     def _hvx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
         """Direct convolution: weights resident, output rows split over the contexts."""
-        lines = _resident_lines(self, device, self.in_channels, self.out_channels, self._weights * F16, budget)
+        weight_bytes, in_bytes, out_bytes = (n * F16 for n in (self._weights, self.in_channels, self.out_channels))
+        lines = resident_lines(self, device, in_bytes, out_bytes, weight_bytes, budget)
         if lines == 0:
             return None
         outputs = self._pixels * padded(self.out_channels)
@@ -130,8 +130,8 @@ class Conv2d:
             tile_class=tile_class,
             tiles=blocks(self.height, lines),
             depth=2,
-            vtcm_bytes=_lines_bytes(self, self.in_channels, self.out_channels, lines) + self._weights * F16,
-            ddr_in_bytes=self._weights * F16 + _input_bytes(self, self.in_channels),
+            vtcm_bytes=lines_bytes(self, in_bytes, out_bytes, lines) + weight_bytes,
+            ddr_in_bytes=weight_bytes + input_bytes(self, in_bytes),
             ddr_out_bytes=self._pixels * self.out_channels * F16,
             hvx_before_us=hvx_us,
             fixed_us=device.kernel_fixed_us,
@@ -186,7 +186,8 @@ class DepthwiseConv2d:
         return tuple(replace(self, channels=size) for size in ranges(self.channels, parts, TILE))
 
     def _hvx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
-        lines = _resident_lines(self, device, self.channels, self.channels, 0, budget)
+        pixel_bytes = self.channels * F16
+        lines = resident_lines(self, device, pixel_bytes, pixel_bytes, 0, budget)
         if lines == 0:
             return None
         hvx_us = 2 * self._outputs * self._taps / device.hvx_fp16_flop_per_us
@@ -195,8 +196,8 @@ class DepthwiseConv2d:
             tile_class=tile_class,
             tiles=blocks(self.height, lines),
             depth=2,
-            vtcm_bytes=_lines_bytes(self, self.channels, self.channels, lines),
-            ddr_in_bytes=_input_bytes(self, self.channels),
+            vtcm_bytes=lines_bytes(self, pixel_bytes, pixel_bytes, lines),
+            ddr_in_bytes=input_bytes(self, pixel_bytes),
             ddr_out_bytes=self._outputs * F16,
             hvx_before_us=hvx_us,
             fixed_us=device.kernel_fixed_us,
@@ -228,7 +229,7 @@ class DepthwiseConv2d:
             tiles=steps,
             depth=2,
             vtcm_bytes=lines * self._hmx_row_bytes + self._diagonal_bytes,
-            ddr_in_bytes=_input_bytes(self, self.channels),
+            ddr_in_bytes=input_bytes(self, self.channels * F16),
             ddr_out_bytes=self._outputs * F16,
             hvx_before_us=before_us,
             hvx_after_us=after_us,
@@ -269,32 +270,3 @@ class Resize:
     def split(self, parts: int) -> tuple[Resize, ...]:
         """Ranges of output rows."""
         return tuple(replace(self, out_height=size) for size in ranges(self.out_height, parts))
-
-
-def _input_lines(conv: Conv2d | DepthwiseConv2d, lines: int) -> int:
-    """Input rows that ``lines`` output rows read."""
-    return (lines - 1) * conv.stride_h + conv.kernel_h
-
-
-def _input_width(conv: Conv2d | DepthwiseConv2d) -> int:
-    return (conv.width - 1) * conv.stride_w + conv.kernel_w
-
-
-def _input_bytes(conv: Conv2d | DepthwiseConv2d, channels: int) -> int:
-    return _input_lines(conv, conv.height) * _input_width(conv) * channels * F16
-
-
-def _lines_bytes(conv: Conv2d | DepthwiseConv2d, in_channels: int, out_channels: int, lines: int) -> int:
-    """VTCM of ``lines`` output rows and their inputs, double-buffered."""
-    in_bytes = _input_lines(conv, lines) * _input_width(conv) * in_channels * F16
-    return 2 * (in_bytes + lines * conv.width * out_channels * F16)
-
-
-def _resident_lines(
-    conv: Conv2d | DepthwiseConv2d, device: Device, in_channels: int, out_channels: int, weight_bytes: int, budget: int
-) -> int:
-    """Output rows of a step, at most four a context, halved until they fit; 0 if not even one does."""
-    lines = min(OUTPUT_LINES * device.contexts, conv.height)
-    while lines and weight_bytes + _lines_bytes(conv, in_channels, out_channels, lines) > budget:
-        lines //= 2
-    return lines

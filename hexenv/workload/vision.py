@@ -53,7 +53,20 @@ def preview(height: int = FULL_HD[0], width: int = FULL_HD[1]) -> Graph:
     Temporal denoise blends with the previous frame's result, a state buffer, so frames of a stream keep their order.
     """
     builder = GraphBuilder(f"preview {width}x{height}")
-    denoised = _temporal_denoise(builder, height, width)
+    _finish_preview(builder, "frame", height, width)
+    return builder.build()
+
+
+def raw_preview(height: int = FULL_HD[0], width: int = FULL_HD[1]) -> Graph:
+    """Preview straight from the sensor, without an ISP: the camera pipe of Rake (raw to RGB), then :func:`preview`."""
+    builder = GraphBuilder(f"raw_preview {width}x{height}")
+    frame = builder.add("camera_pipe", Stencil("camera_pipe", height, width), "raw")
+    _finish_preview(builder, frame, height, width)
+    return builder.build()
+
+
+def _finish_preview(builder: GraphBuilder, frame: str, height: int, width: int) -> None:
+    denoised = _temporal_denoise(builder, frame, height, width)
     smooth = builder.add("smooth", Stencil("gaussian5x5", height, width), denoised)
     base = builder.add("base", Stencil("gaussian7x7", height, width), smooth)
     edges = builder.add("edges", Stencil("sobel3x3", height, width), smooth)
@@ -63,13 +76,12 @@ def preview(height: int = FULL_HD[0], width: int = FULL_HD[1]) -> Graph:
     sharp = builder.add("sharpen", _pixels("add", height, width), smooth, gain)
     tone = builder.add("tone", Stencil("conv3x3", height, width), sharp)
     builder.add("display", Resize(height // 2, width // 2, 3), tone)
-    return builder.build()
 
 
 def features(height: int = FULL_HD[0], width: int = FULL_HD[1]) -> Graph:
     """Corner features for tracking (AR, stabilisation): denoise, gradients, structure tensor, response, suppression."""
     builder = GraphBuilder(f"features {width}x{height}")
-    denoised = _temporal_denoise(builder, height, width)
+    denoised = _temporal_denoise(builder, "frame", height, width)
     gradient_x = builder.add("gradient_x", Stencil("sobel3x3", height, width), denoised)
     gradient_y = builder.add("gradient_y", Stencil("sobel3x3", height, width), denoised)
     moments = []
@@ -119,6 +131,7 @@ PIPELINES: dict[str, Callable[..., Graph]] = {
     "features": features,
     "detector": detector,
     "classifier": classifier,
+    "raw_preview": raw_preview,
 }
 """Vision jobs by name; their arguments are the frame or input size."""
 
@@ -133,9 +146,9 @@ def _pixels(kind: str, height: int, width: int) -> Elementwise:
     return Elementwise(kind, height * width, PIXEL_BYTES)
 
 
-def _temporal_denoise(builder: GraphBuilder, height: int, width: int) -> str:
+def _temporal_denoise(builder: GraphBuilder, frame: str, height: int, width: int) -> str:
     """Median against hot pixels, then a blend with the previous result; returns the state buffer of the result."""
-    clean = builder.add("median", Stencil("median3x3", height, width), "frame")
+    clean = builder.add("median", Stencil("median3x3", height, width), frame)
     blend = _pixels("add", height, width)
     return builder.update("temporal_blend", blend, "previous_frame", clean, "previous_frame")
 

@@ -1,9 +1,11 @@
 """Vision jobs: true layer lists, and frames that keep their order."""
 
+from importlib.resources import files
+
 import pytest
 
-from hexenv.kernels import Conv2d, DepthwiseConv2d, MatMul
-from hexenv.workload import vision
+from hexenv.kernels import Conv2d, DepthwiseConv2d, MatMul, Stencil
+from hexenv.workload import build, scenarios, vision
 from hexenv.workload.dependencies import ordered, state_links
 
 
@@ -44,7 +46,7 @@ def test_names_are_unique_and_buffers_written_once(name):
     assert len(set(written)) == len(written)
 
 
-@pytest.mark.parametrize("name", ["preview", "features"])
+@pytest.mark.parametrize("name", ["preview", "raw_preview", "features"])
 def test_denoise_follows_the_previous_frame(name):
     graph = vision.PIPELINES[name]()
     before = ordered(graph.nodes, 8)
@@ -54,3 +56,18 @@ def test_denoise_follows_the_previous_frame(name):
     assert set(linked) == {"temporal_blend"}
     readers = {node.name for node in graph.nodes if "previous_frame" in node.reads} - {"temporal_blend"}
     assert linked["temporal_blend"] == readers
+
+
+def test_raw_preview_is_the_camera_pipe_before_a_preview():
+    raw, plain = vision.raw_preview(480, 640), vision.preview(480, 640)
+    assert raw.nodes[0].operator == Stencil("camera_pipe", 480, 640)
+    assert [(node.name, node.operator) for node in raw.nodes[1:]] == [(n.name, n.operator) for n in plain.nodes]
+    assert raw.nodes[0].writes[0] in raw.nodes[1].reads
+
+
+def test_a_scenario_can_run_raw_preview(tmp_path):
+    text = (files(scenarios) / "camera_decode.toml").read_text(encoding="utf-8")
+    path = tmp_path / "raw.toml"
+    path.write_text(text.replace('"vision:preview"', '"vision:raw_preview"'), encoding="utf-8")
+    tables = build(str(path))
+    assert any(name.startswith("camera_pipe") for name in tables.op_names)
