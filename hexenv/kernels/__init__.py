@@ -3,6 +3,7 @@
 from hexenv.kernels.attention import FlashAttention
 from hexenv.kernels.convolution import Conv2d, DepthwiseConv2d, Resize
 from hexenv.kernels.cost import StageCost, Version, alone_us, body_hvx_us, body_us, prologue_us
+from hexenv.kernels.delta_net import GatedDeltaNet
 from hexenv.kernels.elementwise import Copy, Elementwise, Rope
 from hexenv.kernels.families import family_techniques
 from hexenv.kernels.matmul import MatMul
@@ -10,6 +11,7 @@ from hexenv.kernels.offers import fastest_us, leaves, offers, profile
 from hexenv.kernels.operator import Operator
 from hexenv.kernels.pooling import Pool
 from hexenv.kernels.reduction import Reduce, RmsNorm, Softmax
+from hexenv.kernels.short_conv import ShortConv
 from hexenv.kernels.stencil import Stencil
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "DepthwiseConv2d",
     "Elementwise",
     "FlashAttention",
+    "GatedDeltaNet",
     "MatMul",
     "Operator",
     "Pool",
@@ -25,6 +28,7 @@ __all__ = [
     "Resize",
     "RmsNorm",
     "Rope",
+    "ShortConv",
     "Softmax",
     "StageCost",
     "Stencil",

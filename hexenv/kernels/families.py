@@ -6,16 +6,20 @@ from collections.abc import Mapping
 
 from hexenv.kernels.attention import FlashAttention
 from hexenv.kernels.convolution import Conv2d, DepthwiseConv2d, Resize
+from hexenv.kernels.delta_net import GatedDeltaNet
 from hexenv.kernels.elementwise import Copy, Elementwise, Rope
 from hexenv.kernels.matmul import MatMul
 from hexenv.kernels.pooling import Pool
 from hexenv.kernels.reduction import Reduce, RmsNorm, Softmax
+from hexenv.kernels.short_conv import ShortConv
 from hexenv.kernels.stencil import Stencil
 from hexenv.kernels.techniques import Technique, techniques
 
 OPERATORS: tuple[type, ...] = (
     MatMul,
     FlashAttention,
+    GatedDeltaNet,
+    ShortConv,
     Conv2d,
     DepthwiseConv2d,
     Resize,
