@@ -5,6 +5,7 @@ from hexenv.kernels.convolution import Conv2d, DepthwiseConv2d, Resize
 from hexenv.kernels.cost import StageCost, Version, alone_us, body_hvx_us, body_us, prologue_us
 from hexenv.kernels.delta_net import GatedDeltaNet
 from hexenv.kernels.elementwise import Copy, Elementwise, Rope
+from hexenv.kernels.experts import ExpertMatMul
 from hexenv.kernels.families import family_techniques
 from hexenv.kernels.matmul import MatMul
 from hexenv.kernels.offers import fastest_us, leaves, offers, profile
@@ -19,6 +20,7 @@ __all__ = [
     "Copy",
     "DepthwiseConv2d",
     "Elementwise",
+    "ExpertMatMul",
     "FlashAttention",
     "GatedDeltaNet",
     "MatMul",

@@ -8,6 +8,7 @@ from hexenv.kernels.attention import FlashAttention
 from hexenv.kernels.convolution import Conv2d, DepthwiseConv2d, Resize
 from hexenv.kernels.delta_net import GatedDeltaNet
 from hexenv.kernels.elementwise import Copy, Elementwise, Rope
+from hexenv.kernels.experts import ExpertMatMul
 from hexenv.kernels.matmul import MatMul
 from hexenv.kernels.pooling import Pool
 from hexenv.kernels.reduction import Reduce, RmsNorm, Softmax
@@ -17,6 +18,7 @@ from hexenv.kernels.techniques import Technique, techniques
 
 OPERATORS: tuple[type, ...] = (
     MatMul,
+    ExpertMatMul,
     FlashAttention,
     GatedDeltaNet,
     ShortConv,
