@@ -183,6 +183,16 @@ class FlashAttention:
         movable = {"scale_sum": each.scale + each.total, "sum": each.total, "scale": each.scale}
         return _Softmax(hvx_us, exp.gather_us, movable[self.moved])
 
+    def _products(self, row_tiles: int, kv_blocks: int) -> float:
+        """Tile products of Q K^T, P V, the maximum over the samples, and the diagonals.
+
+        An output tile takes one product a 32 KV rows, one a KV block that rescales, and one to normalise.
+        """
+        products: float = 2 * blocks(self.kv, TILE) + blocks(self._samples, TILE)
+        if self.rescale_on == "hmx":
+            products += kv_blocks * self._rescales + 1
+        return products * row_tiles * blocks(self.head_dim, TILE)
+
     def _vector_rescale(self, device: Device, kv_blocks: int) -> tuple[float, float]:
         """HVX context-time before and after the products when HVX corrects the output, less the diagonal tiles, us.
 
@@ -200,7 +210,7 @@ class FlashAttention:
         """Q K^T and P V on HMX with a diagonal product that rescales the output; softmax on HVX beside them.
 
         ``moved`` of the movable softmax work runs as tile products instead; HVX then reads a tile of row sums a row
-        tile and KV block. Products a KV block and output tile: one a 32 KV rows, one for the diagonal if it rescales.
+        tile and KV block.
         """
         query_blocks = blocks(self.queries, chosen.queries)
         kv_blocks = blocks(self.kv, chosen.kv)
@@ -208,9 +218,7 @@ class FlashAttention:
         row_tiles = self.kv_heads * query_blocks * blocks(chosen.queries * self._group, TILE)
         depth_tiles = blocks(self.head_dim, TILE)
         score_tiles = row_tiles * blocks(self.kv, TILE)
-        products: float = (2 * score_tiles + row_tiles * blocks(self._samples, TILE)) * depth_tiles
-        if self.rescale_on == "hmx":
-            products += row_tiles * depth_tiles * (kv_blocks * self._rescales + 1)
+        products = self._products(row_tiles, kv_blocks) + moved * MOVED_PRODUCTS[self.moved] * score_tiles
         retiled = 2 * self.kv_heads * query_blocks * blocks(self.kv, TILE) * depth_tiles
         softmax = self._softmax(device, kv_blocks)
         rescale_us, normalise_us = self._vector_rescale(device, kv_blocks)
@@ -223,7 +231,7 @@ class FlashAttention:
             version=Version.HYBRID if moved else Version.HMX,
             tile_class=tile_class,
             tiles=steps,
-            depth=2 if self._pipelined(chosen.kv) else 1,
+            depth=min(self.depth, self._depth(chosen.kv)),
             vtcm_bytes=chosen.vtcm_bytes,
             ddr_in_bytes=self._kv_bytes * query_blocks + self.queries * self.kv * F16,
             ddr_out_bytes=self._query_elements * F32,
@@ -231,7 +239,7 @@ class FlashAttention:
             hvx_before_floor_us=softmax.gather_us,
             hvx_after_us=after_us,
             hvx_after_floor_us=self._query_elements * F32 / device.hvx_store_bytes_per_us,
-            hmx_us=(products + moved * MOVED_PRODUCTS[self.moved] * score_tiles) * device.hmx_tile_us,
+            hmx_us=products * device.hmx_tile_us,
             prologue_bytes=self._query_elements * F32,
             prologue_hvx_us=self._query_elements * device.activation_prep_ns * 1e-3,
             fixed_us=device.hmx_fixed_us,
@@ -281,31 +289,31 @@ class FlashAttention:
                 QUERY_BLOCK_COST + blocks(self.kv, kv) * (KV_BLOCK_COST + ROW_VECTOR_COST * vectors)
             )
             if best is None or (cost, -kv) < best_key:
-                best, best_key = _Blocks(queries, kv, self._vtcm_bytes(queries, kv)), (cost, -kv)
+                held = self._vtcm_bytes(queries, kv, buffers=min(self.depth, self._depth(kv)))
+                best, best_key = _Blocks(queries, kv, held), (cost, -kv)
         return best
 
-    def _pipelined(self, kv: int) -> bool:
-        """Whether HMX works on one KV block while HVX works on another."""
-        return self.depth == 2 and blocks(self.kv, kv) >= PIPELINE_BLOCKS
+    def _depth(self, kv: int) -> int:
+        """KV blocks of ``kv`` rows that the kernel has in flight where it may pipeline."""
+        return 2 if blocks(self.kv, kv) >= PIPELINE_BLOCKS else 1
 
     def _largest_kv(self, queries: int, budget: int) -> int:
         most = padded(self.kv, KV_STEP)
-        if self.depth == 2 and self.kv >= PIPELINE_BLOCKS * KV_STEP:
+        if self.kv >= PIPELINE_BLOCKS * KV_STEP:
             most = padded(blocks(self.kv, PIPELINE_BLOCKS), KV_STEP)
             while blocks(self.kv, most) < PIPELINE_BLOCKS:
                 most -= KV_STEP
         for kv in range(most, 0, -KV_STEP):
-            if self._vtcm_bytes(queries, kv) <= budget:
+            if self._vtcm_bytes(queries, kv, self._depth(kv)) <= budget:
                 return kv
         return 0
 
-    def _vtcm_bytes(self, queries: int, kv: int) -> int:
-        """Q, two O, diagonals, K and V raw and tiled, S and P (pairs when pipelined), row vectors, masks, table."""
+    def _vtcm_bytes(self, queries: int, kv: int, buffers: int) -> int:
+        """Q, two O, diagonals, ``buffers`` of K and V raw and tiled and of S and P, row vectors, masks, table."""
         rows = padded(queries * self._group)
-        pairs = 2 if self._pipelined(kv) else 1
         operand = rows * self.head_dim * F16
         diagonals = 3 * rows // TILE * TILE_BYTES
-        key_value = (2 * pairs + 2) * kv * self.head_dim * F16
-        scores = 2 * pairs * rows * kv * F16
+        key_value = (2 * buffers + 2) * kv * self.head_dim * F16
+        scores = 2 * buffers * rows * kv * F16
         masks = MASK_SLOTS * queries * kv * F16
         return 3 * operand + diagonals + key_value + scores + 4 * rows * F32 + masks + self._table_bytes
