@@ -1,4 +1,4 @@
-"""Element-wise operators, gated units, rotary embedding and copies: bound by DDR, HVX only."""
+"""Element-wise operators, gated units and rotary embedding: bound by DDR, HVX only."""
 
 from __future__ import annotations
 
@@ -54,6 +54,18 @@ KINDS: dict[str, _Work] = {
 """Textbook forms: sigmoid-based, tanh-form GELU, Abramowitz-Stegun 7.1.26 for erf."""
 
 
+def packets(kind: str, elements: int, device: Device) -> float:
+    """HVX packets of a kind over ``elements``: loads, arithmetic in fp32 and stores."""
+    work = KINDS[kind]
+    each = (
+        device.stream_packets
+        + work.arithmetic * device.arithmetic_packets
+        + work.exp * device.exp_packets
+        + work.divide * device.divide_packets
+    )
+    return vectors(elements, F32) * each
+
+
 @dataclass(frozen=True, slots=True)
 class Elementwise:
     """One result an element; ``kind`` is a key of :data:`KINDS`. fp32 unless ``element_bytes`` is 2."""
@@ -75,18 +87,13 @@ class Elementwise:
 
     def costs(self, device: Device) -> Iterator[StageCost]:
         """HVX only: too little arithmetic a byte for HMX."""
-        work = KINDS[self.kind]
-        packets_each = (
-            device.stream_packets
-            + work.arithmetic * device.arithmetic_packets
-            + work.exp * device.exp_packets
-            + work.divide * device.divide_packets
-        )
         out_bytes = self.elements * self.element_bytes
-        packets = vectors(self.elements, F32) * packets_each
+        in_bytes = KINDS[self.kind].inputs * out_bytes
 
         def hvx(tile_class: int, budget: int) -> StageCost | None:
-            return stream_cost(device, tile_class, budget, work.inputs * out_bytes, out_bytes, packets)
+            return stream_cost(
+                device, tile_class, budget, in_bytes, out_bytes, packets(self.kind, self.elements, device)
+            )
 
         yield from per_class(device, hvx)
 
@@ -132,32 +139,3 @@ class Rope:
         if self.tokens > 1:
             return tuple(replace(self, tokens=size) for size in ranges(self.tokens, parts))
         return tuple(replace(self, heads=size) for size in ranges(self.heads, parts))
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """Layout change, gather, scatter, cache append: every element read and written once."""
-
-    elements: int
-    element_bytes: int
-
-    family: ClassVar[str] = "copy"
-
-    @property
-    def name(self) -> str:
-        """For example ``copy 65536x2``."""
-        return f"copy {self.elements}x{self.element_bytes}"
-
-    def costs(self, device: Device) -> Iterator[StageCost]:
-        """HVX only."""
-        moved = self.elements * self.element_bytes
-        packets = vectors(self.elements, self.element_bytes) * device.stream_packets
-
-        def hvx(tile_class: int, budget: int) -> StageCost | None:
-            return stream_cost(device, tile_class, budget, moved, moved, packets)
-
-        yield from per_class(device, hvx)
-
-    def split(self, parts: int) -> tuple[Copy, ...]:
-        """Ranges of elements."""
-        return tuple(replace(self, elements=size) for size in ranges(self.elements, parts, 128))

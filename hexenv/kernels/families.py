@@ -5,19 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hexenv.kernels.attention import FlashAttention
+from hexenv.kernels.chain import Chain
 from hexenv.kernels.convolution import Conv2d, DepthwiseConv2d, Resize
 from hexenv.kernels.delta_net import GatedDeltaNet
-from hexenv.kernels.elementwise import Copy, Elementwise, Rope
+from hexenv.kernels.dequantise import Dequantise
+from hexenv.kernels.elementwise import Elementwise, Rope
 from hexenv.kernels.experts import ExpertMatMul
+from hexenv.kernels.gated_mlp import GatedMlp
+from hexenv.kernels.layout import Copy
 from hexenv.kernels.matmul import MatMul
 from hexenv.kernels.pooling import Pool
-from hexenv.kernels.reduction import Reduce, RmsNorm, Softmax
+from hexenv.kernels.reduction import L2Norm, LayerNorm, Reduce, RmsNorm, Scan, Softmax
 from hexenv.kernels.short_conv import ShortConv
 from hexenv.kernels.stencil import Stencil
 from hexenv.kernels.techniques import Technique, techniques
 
 OPERATORS: tuple[type, ...] = (
     MatMul,
+    Dequantise,
+    GatedMlp,
+    Chain,
     ExpertMatMul,
     FlashAttention,
     GatedDeltaNet,
@@ -30,8 +37,11 @@ OPERATORS: tuple[type, ...] = (
     Rope,
     Copy,
     RmsNorm,
+    LayerNorm,
+    L2Norm,
     Softmax,
     Reduce,
+    Scan,
     Stencil,
 )
 """Every operator class."""
