@@ -17,18 +17,20 @@ from hexenv.device import Device
 from hexenv.errors import ConfigError
 from hexenv.kernels.chunks import TILE, Chunk, Footprint, blocks, choose_chunk, padded
 from hexenv.kernels.cost import StageCost, Version, body_us
-from hexenv.kernels.matmul import (
+from hexenv.kernels.dequantise import (
     DDR_TILE_BYTES,
     F16_TILE_BYTES,
     HVX_BLOCK_BYTES,
-    PREFETCH,
-    SCALE_TABLE_BYTES,
     VTCM_TILE_BYTES,
+    Weight,
+    layout,
+    unpack_us,
 )
+from hexenv.kernels.matmul import PREFETCH, SCALE_TABLE_BYTES, VECTOR_TOKENS, hvx_tile_us
 from hexenv.kernels.techniques import between, check, one_of
 from hexenv.kernels.variants import alone_on, best_of, doublings, per_class, ranges, vtcm_bound
 
-ExpertWeight = Literal["q4_0", "q8_0", "f16", "i4"]
+ExpertWeight = Weight | Literal["i4"]
 F32 = 4
 
 
@@ -51,12 +53,12 @@ class _Format:
 
 FORMATS: dict[str, _Format] = {
     **{
-        name: _Format(DDR_TILE_BYTES[name], VTCM_TILE_BYTES[name], F16_TILE_BYTES, 2, 2, TILE, HVX_BLOCK_BYTES[name])
-        for name in ("q4_0", "q8_0", "f16")
+        name: _Format(ddr, VTCM_TILE_BYTES[name], F16_TILE_BYTES, 2, 2, TILE, HVX_BLOCK_BYTES[name])
+        for name, ddr in DDR_TILE_BYTES.items()
     },
     "i4": _Format(512, 512, 0, 1, F32, 2 * TILE, HVX_BLOCK_BYTES["q4_0"]),
 }
-"""Block formats of llama.cpp, multiplied in fp16, and i4 weights with a scale a column, multiplied with u8 rows."""
+"""Formats of llama.cpp, multiplied in fp16, and i4 weights with a scale a column, multiplied as they are by u8 rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ class ExpertMatMul:
     """Routed rows of each expert that has any."""
     follows: bool = False
     """The leaf before it has loaded its first expert (order ``ready``)."""
-
+    dequant: str = layout()
     pipeline: str = one_of(
         "serial",
         "tiles",
@@ -206,7 +208,7 @@ class ExpertMatMul:
         streams = sum(blocks(rows, chunk.tokens) for rows in self._passes)
         chunks = streams * blocks(self.m, chunk.outputs)
         weight_tiles = streams * self._weight_tiles
-        decode_us = weight_tiles * self._decode_tile_us(device)
+        decode_us = 0.0 if self.weight == "i4" else weight_tiles * unpack_us(device, self.weight, self.dequant)
         output_us = self._outputs * device.output_ns * 1e-3
         prepare_ns = device.quantise_ns if self.weight == "i4" else device.activation_prep_ns
         activation_bytes = self._activations * F32
@@ -236,16 +238,17 @@ class ExpertMatMul:
         """Rows of an expert resident in 8 bit, each thread streams blocks of 32 weight columns through its own ring."""
         form, column_tiles, rows = self._format, blocks(self.k, TILE), max(self._passes)
         column_blocks = blocks(self.m, TILE)
+        unpacked = "q4_0" if self.weight == "i4" else self.weight
         ring_bytes = device.contexts * column_tiles * form.vtcm_tile_bytes
         fits = [size for size in form.hvx_blocks if rows * column_tiles * size + ring_bytes <= budget]
         if not fits:
             return None
         activation_bytes = rows * column_tiles * fits[0]
-        prefetch = min(PREFETCH[0] if rows <= 4 else PREFETCH[1], blocks(column_blocks, device.contexts))
+        prefetch = min(PREFETCH[0] if rows <= VECTOR_TOKENS else PREFETCH[1], blocks(column_blocks, device.contexts))
         while activation_bytes + prefetch * ring_bytes > budget:
             prefetch //= 2
         weight_tiles = len(self._passes) * self._weight_tiles
-        hvx_us = self._weight_tiles * sum(self._hvx_tile_us(device, rows) for rows in self._passes)
+        hvx_us = self._weight_tiles * sum(hvx_tile_us(device, unpacked, rows) for rows in self._passes)
         read_bytes = weight_tiles * form.vtcm_tile_bytes + self._weight_tiles * sum(self.rows) * fits[0]
         return StageCost(
             version=Version.HVX,
@@ -290,22 +293,3 @@ class ExpertMatMul:
             whole_us = max(load_us + compute_us / experts, compute_us + first_us)
         paged = replace(cost, storage_us=load_us, ddr_out_bytes=cost.ddr_out_bytes + self.loaded_bytes)
         return replace(paged, fixed_us=cost.fixed_us + max(0.0, whole_us - alone_on(device, paged)))
-
-    def _decode_tile_us(self, device: Device) -> float:
-        if self.weight == "i4":
-            return 0.0
-        if device.pipeline == "serial":
-            return device.dequant_serial_us
-        by_weight = {
-            "q4_0": device.dequant_q4_0_us,
-            "q8_0": device.dequant_q8_0_us,
-            "f16": device.convert_f16_us,
-        }
-        return by_weight[self.weight]
-
-    def _hvx_tile_us(self, device: Device, rows: int) -> float:
-        """Context-time for one weight tile and ``rows`` rows."""
-        if self.weight == "f16":
-            return 2 * TILE * TILE * rows / device.hvx_fp16_flop_per_us
-        unpack = device.hvx_unpack_q8_0_us if self.weight == "q8_0" else device.hvx_unpack_q4_0_us
-        return unpack + rows * device.hvx_dot_us
