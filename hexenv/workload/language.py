@@ -21,8 +21,14 @@ from hexenv.kernels import Copy, Elementwise, MatMul, RmsNorm
 from hexenv.kernels.matmul import Weight
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.graph import Graph
-from hexenv.workload.layers import WEIGHTS, attention_block, feed_forward_block
-from hexenv.workload.models import ATTENTION, LanguageModel
+from hexenv.workload.layers import (
+    WEIGHTS,
+    attention_block,
+    delta_net_block,
+    feed_forward_block,
+    short_conv_block,
+)
+from hexenv.workload.models import DELTA_NET, SHORT_CONV, LanguageModel
 
 HEADS: tuple[Weight, ...] = ("q4_0", "q8_0")
 """Weight formats of the head that the backend takes (K-quants stay on the CPU)."""
@@ -47,6 +53,8 @@ def prefill_chunk(model: LanguageModel, tokens: int, past: int = 0, head: Weight
 
 
 def _forward(model: LanguageModel, name: str, tokens: int, past: int, outputs: int, head: Weight | None) -> Graph:
+    if not model.causal:
+        raise ConfigError(f"language model {model.name!r} sees both sides: it has denoising steps, not {name!r}")
     builder = GraphBuilder(name)
     kv = -(-(past + tokens) // KV_STEP) * KV_STEP
     x = "embeddings"
@@ -85,6 +93,8 @@ def _mixer(
     builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int, kv: int, residual: tuple[str, ...]
 ) -> str:
     """Token mixer of one layer; its output projection adds ``residual`` if there is one."""
-    if model.mixer(layer) != ATTENTION:
-        raise ConfigError(f"language model {model.name!r}: layer {layer} is no attention layer")
+    if model.mixer(layer) == DELTA_NET:
+        return delta_net_block(builder, model, layer, x, tokens, residual)
+    if model.mixer(layer) == SHORT_CONV:
+        return short_conv_block(builder, model, layer, x, tokens, residual)
     return attention_block(builder, model, layer, x, tokens, kv, residual)

@@ -1,28 +1,38 @@
-"""Blocks of a language model's layer, as the llama.cpp Hexagon backend runs them: attention, gated feed-forward.
+"""Blocks of a language model's layer, as the llama.cpp Hexagon backend runs them: token mixers and the feed-forward.
 
 A block appends its operators to a builder and returns the buffer of its result. Layers are numbered from 0; ``x`` is
-the buffer of the residual stream, ``tokens`` its rows.
+the buffer of the residual stream, ``tokens`` its rows. ``residual`` names what the last projection adds, if anything.
+
+Recurrent layers keep two state buffers a stream. llama.cpp gathers a state into a buffer of the job, and copies the
+new one back: two operators more, and two more trips of the state through DDR.
 """
 
 from __future__ import annotations
 
-from hexenv.kernels import Copy, Elementwise, FlashAttention, MatMul, RmsNorm, Rope
+from hexenv.kernels import Copy, Elementwise, FlashAttention, GatedDeltaNet, MatMul, RmsNorm, Rope, ShortConv
 from hexenv.kernels.matmul import Weight
+from hexenv.kernels.reduction import L2Norm
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.models import LanguageModel
 
 WEIGHTS: Weight = "q4_0"
 """Format of all weights but the head's."""
+F32 = 4
 
 
 def attention_block(
     builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int, kv: int, residual: tuple[str, ...]
 ) -> str:
-    """Norm, attention over ``kv`` rows of cache and output projection, which adds ``residual`` if there is one."""
+    """Norm, attention over ``kv`` rows of cache and output projection.
+
+    Rope reads and writes whole heads, also where it turns only a part of them (a quarter in Qwen3.5). An output gate
+    comes out of the query projection, a row of it beside each query.
+    """
     block = f"blk.{layer}"
     q_width, kv_width = model.q_heads * model.head_dim, model.kv_heads * model.head_dim
     normed = builder.add(f"{block}.attn_norm", RmsNorm(tokens, model.hidden), x)
-    q = builder.add(f"{block}.q", MatMul(WEIGHTS, q_width, tokens, model.hidden), normed)
+    projected = 2 * q_width if model.output_gate else q_width
+    q = gate = builder.add(f"{block}.q", MatMul(WEIGHTS, projected, tokens, model.hidden), normed)
     k = builder.add(f"{block}.k", MatMul(WEIGHTS, kv_width, tokens, model.hidden), normed)
     v = builder.add(f"{block}.v", MatMul(WEIGHTS, kv_width, tokens, model.hidden), normed)
     if model.qk_norm == "head":
@@ -40,7 +50,65 @@ def attention_block(
     v_cache = builder.update(f"{block}.v_append", append, f"v_cache.{layer}", v)
     attention = FlashAttention(tokens, kv, model.q_heads, model.kv_heads, model.head_dim)
     mixed = builder.add(f"{block}.attention", attention, q, k_cache, v_cache)
+    if model.output_gate:
+        gate = builder.add(f"{block}.attn_gate_rows", Copy(tokens * q_width, F32), gate)
+        gate = builder.add(f"{block}.attn_gate", Elementwise("sigmoid", tokens * q_width), gate)
+        mixed = builder.add(f"{block}.attn_gated", Elementwise("mul", tokens * q_width), mixed, gate)
     return builder.add(f"{block}.attn_out", MatMul(WEIGHTS, model.hidden, tokens, q_width), mixed, *residual)
+
+
+def delta_net_block(
+    builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int, residual: tuple[str, ...]
+) -> str:
+    """Norm, projections, short convolution, gated delta net, gated norm and output projection (Qwen3.5, Qwen3-Next)."""
+    block = f"blk.{layer}"
+    heads, dim, channels = model.gdn_v_heads, model.gdn_head_dim, model.conv_channels
+    width = heads * dim
+    normed = builder.add(f"{block}.attn_norm", RmsNorm(tokens, model.hidden), x)
+    qkv = builder.add(f"{block}.qkv", MatMul(WEIGHTS, channels, tokens, model.hidden), normed)
+    z = builder.add(f"{block}.z", MatMul(WEIGHTS, width, tokens, model.hidden), normed)
+    beta = builder.add(f"{block}.beta", MatMul(WEIGHTS, heads, tokens, model.hidden), normed)
+    beta = builder.add(f"{block}.beta_sigmoid", Elementwise("sigmoid", tokens * heads), beta)
+    decay = builder.add(f"{block}.alpha", MatMul(WEIGHTS, heads, tokens, model.hidden), normed)
+    decay = builder.add(f"{block}.alpha_bias", Elementwise("add", tokens * heads), decay)
+    decay = builder.add(f"{block}.alpha_softplus", Elementwise("softplus", tokens * heads), decay)
+    decay = builder.add(f"{block}.decay", Elementwise("mul", tokens * heads), decay)
+    qkv = _short_conv(builder, layer, qkv, tokens, channels, model.conv_kernel)
+    qkv = builder.add(f"{block}.conv_silu", Elementwise("silu", tokens * channels), qkv)
+    q = builder.add(f"{block}.q_l2", L2Norm(tokens * model.gdn_qk_heads, dim), qkv)
+    k = builder.add(f"{block}.k_l2", L2Norm(tokens * model.gdn_qk_heads, dim), qkv)
+    state_copy = Copy(heads * dim * dim, F32)
+    state = builder.add(f"{block}.state_get", state_copy, f"delta_state.{layer}")
+    delta_net = GatedDeltaNet(tokens, heads, model.gdn_qk_heads, dim, chunk=model.gdn_chunk)
+    mixed = builder.add(f"{block}.delta_net", delta_net, q, k, qkv, decay, beta, state)
+    builder.update(f"{block}.state_put", state_copy, f"delta_state.{layer}", mixed)
+    mixed = builder.add(f"{block}.out_norm", RmsNorm(tokens * heads, dim), mixed)
+    z = builder.add(f"{block}.z_silu", Elementwise("silu", tokens * width), z)
+    mixed = builder.add(f"{block}.out_gated", Elementwise("mul", tokens * width), mixed, z)
+    return builder.add(f"{block}.delta_out", MatMul(WEIGHTS, model.hidden, tokens, width), mixed, *residual)
+
+
+def short_conv_block(
+    builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int, residual: tuple[str, ...]
+) -> str:
+    """Norm, input projection (b, c, x), ``c * conv(b * x)`` and output projection (LFM2)."""
+    block, elements = f"blk.{layer}", tokens * model.hidden
+    normed = builder.add(f"{block}.conv_norm", RmsNorm(tokens, model.hidden), x)
+    bcx = builder.add(f"{block}.conv_in", MatMul(WEIGHTS, 3 * model.hidden, tokens, model.hidden), normed)
+    bx = builder.add(f"{block}.conv_bx", Elementwise("mul", elements), bcx)
+    mixed = _short_conv(builder, layer, bx, tokens, model.hidden, model.conv_kernel)
+    mixed = builder.add(f"{block}.conv_cx", Elementwise("mul", elements), mixed, bcx)
+    return builder.add(f"{block}.conv_out", MatMul(WEIGHTS, model.hidden, tokens, model.hidden), mixed, *residual)
+
+
+def _short_conv(builder: GraphBuilder, layer: int, x: str, tokens: int, channels: int, kernel: int) -> str:
+    """Convolution over the last tokens of the step before and these; keeps the last for the next step."""
+    block, state = f"blk.{layer}", f"conv_state.{layer}"
+    kept = Copy((kernel - 1) * channels, F32)
+    history = builder.add(f"{block}.conv_get", kept, state)
+    window = builder.add(f"{block}.conv_concat", Copy((tokens + kernel - 1) * channels, F32), history, x)
+    builder.update(f"{block}.conv_put", kept, state, window)
+    return builder.add(f"{block}.conv", ShortConv(tokens, channels, kernel), window)
 
 
 def feed_forward_block(builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int) -> str:
