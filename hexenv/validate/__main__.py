@@ -1,0 +1,131 @@
+"""Command line of the validation: ``python -m hexenv.validate``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+
+from hexenv.device import load_device
+from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.files import csv_text, write_file
+from hexenv.validate import fit, plots, report, sensitivity
+from hexenv.validate.rows import bundled_rows, read_rows
+from hexenv.validate.rules import classify
+from hexenv.validate.tables import Table
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, like every other error of the command."""
+        self.exit(EXIT_CODE, f"error: {message} (python -m hexenv.validate --help explains all options)\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """All options."""
+    parser = _Parser(
+        prog="python -m hexenv.validate",
+        description="Hold the cost model to measurements: predicted, measured and error of every usable row.",
+        epilog="Columns of a rows file: source,device,arch,op,dtype_a,dtype_b,m,n,k,dims,metric,value,unit,note or "
+        "source,device,arch,model,quant,test,value,unit,note; docs/validation.md shows both.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--rows", type=Path, metavar="FILE", help="measured rows to use instead of the bundled ones")
+    parser.add_argument("--device", metavar="NAME", help="predict every row on this device (name or .toml file)")
+    parser.add_argument("--all", action="store_true", help="list every row left out, not only the reasons")
+    parser.add_argument("--fit", action="store_true", help="refit constants; errors in sample and out of sample")
+    parser.add_argument(
+        "--sensitivity",
+        action="store_true",
+        help="how much each constant of the device (default: v79) moves the main predictions, instead of the rows",
+    )
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the rows (or effects) as CSV")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary as JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw rows (or effects), .svg or .png")
+    parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code: 0, 2 for wrong input, 130 when interrupted."""
+    options = make_parser().parse_args(argv)
+    try:
+        if options.plot is not None:
+            plots.plot_format(options.plot)
+        if options.sensitivity:
+            _sensitivity(options)
+        else:
+            _validate(options)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_CODE
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _validate(options: argparse.Namespace) -> None:
+    if options.device is not None:
+        load_device(options.device)
+    rows = bundled_rows() if options.rows is None else read_rows(options.rows)
+    cases, excluded = classify(rows, options.device)
+    results = [found for one in fit.FITS if (found := fit.run(one, cases))] if options.fit else []
+    tables = [report.row_table(cases)] if cases else []
+    if cases:
+        tables.append(report.summary_table("Errors by family", cases, report.by_family))
+        tables.append(report.summary_table("Errors by device", cases, report.by_device))
+    if results:
+        tables += [report.fit_table(results), report.proposal_table(results)]
+    if excluded:
+        one_by_one = options.all or options.rows is not None
+        tables.append(report.excluded_rows_table(excluded) if one_by_one else report.excluded_table(excluded))
+    _print(tables, report.verdict(cases, excluded), options.markdown)
+    if options.csv is not None:
+        write_file(options.csv, csv_text(report.row_frame(cases)))
+    if options.json is not None:
+        write_file(options.json, _json(report.as_dict(cases, excluded, results)))
+    if options.plot is not None:
+        if not cases:
+            raise ConfigError(f"{options.rows}: no usable row to plot")
+        write_file(options.plot, plots.scatter(cases, plots.plot_format(options.plot)))
+
+
+def _sensitivity(options: argparse.Namespace) -> None:
+    taken = [name for name in ("rows", "fit", "all") if getattr(options, name)]
+    if taken:
+        raise ConfigError(f"--{taken[0]} cannot be given with --sensitivity, which looks at no rows")
+    device = load_device(options.device or "v79")
+    found = sensitivity.effects(device)
+    tables = [sensitivity.effect_table(found, device), sensitivity.strongest_table(found, device)]
+    _print(tables, "", options.markdown)
+    if options.csv is not None:
+        write_file(options.csv, csv_text(sensitivity.effect_frame(found)))
+    if options.json is not None:
+        write_file(options.json, _json(sensitivity.as_dict(found, device)))
+    if options.plot is not None:
+        write_file(options.plot, plots.tornado(found, plots.plot_format(options.plot)))
+
+
+def _print(tables: Sequence[Table], last: str, markdown: bool) -> None:
+    console = Console(highlight=False)
+    for table in tables:
+        if markdown:
+            print(table.markdown())
+        else:
+            table.show(console)
+    if last:
+        print(last)
+
+
+def _json(content: object) -> str:
+    return json.dumps(content, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
