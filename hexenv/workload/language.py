@@ -1,17 +1,19 @@
 """A language model's decode step and prefill chunk as the operators that the llama.cpp Hexagon backend runs.
 
-Per layer, after the host's fusions (RMS_NORM+MUL, MUL_MAT+ADD): norm, q, k, v, q / k norm (Qwen3), rope on q and k,
-KV append twice, flash attention, output projection with the residual, norm, gate, up, GLU, down with the residual.
-The last layer keeps only the rows whose logits are wanted (GET_ROWS twice, and its residual sum is then an op of its
-own), then final norm and head.
+A layer mixes tokens (attention, gated delta net or short convolution, see ``layers.py``), then every token goes
+through a gated feed-forward, dense or a mixture of experts (``experts.py``). After the host's fusions (RMS_NORM+MUL,
+MUL_MAT+ADD) a dense attention layer is: norm, q, k, v, q / k norm (Qwen3), rope on q and k, KV append twice, flash
+attention, output projection with the residual, norm, gate, up, GLU, down with the residual. The last layer keeps only
+the rows whose logits are wanted (GET_ROWS twice, and its residual sum is then an op of its own), then final norm and
+head.
 
 The backend also fuses q+k+v and gate+up of a one-token step into one HVX op each. Here they stay separate, since
 that fusion would fix the version for all of them. So a Qwen3-1.7B step without head has 480 stages: the 396 ops a
 step measured on a v79 phone plus 3 for each of the 28 layers.
 
-Weights are Q4_0, the KV cache is f16. By default the head is Q4_0 and runs on the NPU. With ``head=None`` it stays on
-the CPU, as for the usual GGUF files, whose tied head is a K-quant that the backend does not take; the host gap of about
-15 ms between two steps, measured on that phone, contains it.
+Weights are Q4_0, the KV cache is f16, recurrent states are fp32. By default the head is Q4_0 and runs on the NPU. With
+``head=None`` it stays on the CPU, as for the usual GGUF files, whose tied head is a K-quant that the backend does not
+take; the host gap of about 15 ms between two steps, measured on that phone, contains it.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from hexenv.errors import ConfigError
 from hexenv.kernels import Copy, Elementwise, MatMul, RmsNorm
 from hexenv.kernels.matmul import Weight
 from hexenv.workload.builder import GraphBuilder
+from hexenv.workload.experts import moe_feed_forward
 from hexenv.workload.graph import Graph
 from hexenv.workload.layers import (
     WEIGHTS,
@@ -85,7 +88,7 @@ def _add_kept_rows(builder: GraphBuilder, model: LanguageModel, layer: int, mixe
 def _feed_forward(builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int) -> str:
     """Feed-forward of one layer with its residual; returns the buffer of the sum."""
     if model.has_experts(layer):
-        raise ConfigError(f"language model {model.name!r}: mixture-of-experts layers have no operators yet")
+        return moe_feed_forward(builder, model, layer, x, tokens)
     return feed_forward_block(builder, model, layer, x, tokens)
 
 

@@ -155,6 +155,15 @@ def test_a_short_conv_layer_gates_before_and_behind_its_convolution():
     assert graph.state == {"conv_state.0"}
 
 
+@pytest.mark.parametrize("model", [m for m in language_models().values() if m.experts_total], ids=lambda m: m.name)
+def test_experts_take_the_place_of_the_dense_feed_forward(model):
+    graph = decode_step(model, 64)
+    for layer in range(model.layers):
+        found = names(graph, layer)
+        assert ("down" in found) == (layer < model.dense_layers)
+        assert ("router" in found) == (layer >= model.dense_layers)
+
+
 def test_a_diffusion_model_has_no_causal_steps():
     for build in (decode_step, prefill_chunk):
         with pytest.raises(ConfigError, match="LLaDA-8B"):
