@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from hexenv.kernels.chain import STREAMING, Chain, common_pieces, pieces
+from hexenv.kernels.delta_net import GatedDeltaNet
 from hexenv.kernels.elementwise import Elementwise
 from hexenv.kernels.gated_mlp import GLUS, GatedMlp
+from hexenv.kernels.layout import Copy
 from hexenv.kernels.matmul import MatMul
 from hexenv.kernels.operator import Operator
 from hexenv.workload.dependencies import hazards
@@ -66,8 +68,40 @@ def megakernel(graph: Graph, window: int | None = None) -> Graph:
     return graph
 
 
-FUSIONS: Mapping[str, Callable[[Graph], Graph]] = {"swiglu": swiglu, "megakernel": megakernel}
+def state_in_place(graph: Graph) -> Graph:
+    """Gated delta nets on their states, without the copies to and from the job's buffers (HA-NPU, core level).
+
+    llama.cpp gathers a state, and copies the new one back, each with a trip through DDR.
+    """
+    for node in graph.nodes:
+        if isinstance(node.operator, GatedDeltaNet):
+            graph = _in_place(graph, node)
+    return graph
+
+
+FUSIONS: Mapping[str, Callable[[Graph], Graph]] = {
+    "state_in_place": state_in_place,
+    "swiglu": swiglu,
+    "megakernel": megakernel,
+}
 """Rewrites by name, in the order in which they are applied."""
+
+
+def _in_place(graph: Graph, worker: Node) -> Graph:
+    """The graph with ``worker`` reading and writing its state, if only two copies of it touch that state."""
+    copies = [node for node in graph.nodes if isinstance(node.operator, Copy)]
+    gathers = [node for node in copies if set(node.reads) <= graph.state and set(node.writes) <= set(worker.reads)]
+    stores = [node for node in copies if node.reads == worker.writes and set(node.writes) <= graph.state]
+    if len(gathers) != 1 or len(stores) != 1:
+        return graph
+    (gather,), (store,) = gathers, stores
+    users = [node for node in graph.nodes if set(store.writes) & {*node.reads, *node.writes}]
+    if users != [gather, store] or [node for node in graph.nodes if set(gather.writes) & set(node.reads)] != [worker]:
+        return graph
+    reads = tuple(buffer for buffer in worker.reads if buffer not in gather.writes)
+    merged = replace(worker, reads=reads + gather.reads, writes=worker.writes + store.writes)
+    nodes = (merged if node is worker else node for node in graph.nodes if node not in (gather, store))
+    return replace(graph, nodes=tuple(nodes))
 
 
 def _gated_mlp(graph: Graph, glu: Node) -> tuple[list[Node], GatedMlp] | None:

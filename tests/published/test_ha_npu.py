@@ -13,11 +13,15 @@ from hypothesis import strategies as st
 from hexenv.device import load_device
 from hexenv.kernels import GatedDeltaNet, Version
 from hexenv.kernels.variants import alone_on
-from hexenv.workload.language import prefill_chunk
+from hexenv.workload.dependencies import ordered, state_links
+from hexenv.workload.fusion import fuse
+from hexenv.workload.language import decode_step, prefill_chunk
 from hexenv.workload.models import language_model
 
 V79 = load_device("v79")
 KERNEL, REQUEST = 35.95, 2.03
+HYBRID = language_model("Qwen3.5-0.8B")
+STATE_BYTES = 16 * 128 * 128 * 4
 
 operators = st.builds(
     lambda tokens, groups, heads, dim: GatedDeltaNet(tokens, groups * heads, heads, dim),
@@ -53,7 +57,7 @@ def test_amdahl_share_behind_the_published_pair():
 def test_a_recurrent_kernel_has_that_share_here_too():
     """Qwen3.5-0.8B reads a prompt with the delta net on HVX: its share of the time is above 52.2 %, and no faster delta
     net can gain more than Amdahl's bound."""
-    nodes = [node.operator for node in prefill_chunk(language_model("Qwen3.5-0.8B"), 512).nodes]
+    nodes = [node.operator for node in prefill_chunk(HYBRID, 512).nodes]
     before = sum(fastest_us(op, recurrent=True) for op in nodes)
     after = sum(fastest_us(op, recurrent=False) for op in nodes)
     share = sum(fastest_us(op, recurrent=True) for op in nodes if isinstance(op, GatedDeltaNet)) / before
@@ -133,3 +137,33 @@ def test_the_recurrent_kernel_knows_no_levels(levels):
         for op in (operator, replace(operator, **levels))
     )
     assert plain == changed
+
+
+def hvx_ddr_bytes(graph):
+    return sum(ddr_bytes(next(iter(node.operator.costs(V79)))) for node in graph.nodes)
+
+
+@pytest.mark.parametrize("build", [lambda: decode_step(HYBRID, 64), lambda: prefill_chunk(HYBRID, 64)])
+def test_a_state_in_place_saves_two_copies_a_layer(build):
+    """The copies into and out of the job read and write it once each: four trips of 1 MiB in each of 18 layers."""
+    graph = build()
+    fused = fuse(graph, ("state_in_place",))
+    gone = {node.name for node in graph.nodes} - {node.name for node in fused.nodes}
+    assert len(gone) == len(graph.nodes) - len(fused.nodes) == 2 * 18
+    assert {name.split(".")[-1] for name in gone} == {"state_get", "state_put"}
+    assert hvx_ddr_bytes(graph) - hvx_ddr_bytes(fused) == 4 * 18 * STATE_BYTES
+
+
+def test_a_state_in_place_keeps_the_order_of_steps():
+    graph = fuse(decode_step(HYBRID, 64), ("state_in_place",))
+    own = [node.name for node in graph.nodes]
+    before = ordered(graph.nodes, 8)
+    delta_net = own.index("blk.4.delta_net")
+    assert "delta_state.4" in graph.state
+    assert delta_net in state_links(graph, before, graph, before)[delta_net]
+    assert delta_net in before[own.index("blk.4.out_norm")]
+
+
+def test_models_without_a_delta_net_stay_as_they_are():
+    graph = decode_step(language_model("Qwen3-1.7B"), 64)
+    assert fuse(graph, ("state_in_place",)) == graph
