@@ -242,7 +242,8 @@ def load_device(name_or_path: str) -> Device:
     return _parse(path)
 
 
-def _parse(file: Path) -> Device:
+def _parse(file: Path, above: tuple[Path, ...] = ()) -> Device:
+    """Read a device file; ``above`` are the files that build on it."""
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -264,20 +265,23 @@ def _parse(file: Path) -> Device:
         raise ConfigError(f"{file}: pipeline = {pipeline!r}; allowed: {', '.join(PIPELINES)}")
     if not isinstance(tables, Mapping):
         raise ConfigError(f"{file}: constants = {tables!r}; expected one table a constant")
-    constants = _carried_over(table["base"], file) if "base" in table else {}
+    constants = _carried_over(table["base"], (*above, file)) if "base" in table else {}
     return _build(name, pipeline, tables, constants, file)
 
 
-def _carried_over(base: Any, file: Path) -> dict[str, Constant]:
-    """The constants of another device, at confidence D: nobody has measured them on this one."""
-    if base not in device_names() or base == file.stem:
-        others = [name for name in device_names() if name != file.stem]
-        raise ConfigError(f"{file}: base = {base!r}; allowed: {', '.join(others)}")
+def _carried_over(base: Any, chain: tuple[Path, ...]) -> dict[str, Constant]:
+    """The constants of another device, at confidence D: nobody has measured them on this one.
+
+    ``chain`` are the files that build on it, the last one directly.
+    """
+    allowed = [name for name in device_names() if _FOLDER / f"{name}.toml" not in chain]
+    if base not in allowed:
+        raise ConfigError(f"{chain[-1]}: base = {base!r}; allowed, without a loop: {', '.join(allowed) or 'none'}")
     return {
         key: dataclasses.replace(
             constant, confidence="D", source=f"not measured, carried over from {base}: {constant.source}"
         )
-        for key, constant in load_device(base).constants.items()
+        for key, constant in _parse(_FOLDER / f"{base}.toml", chain).constants.items()
     }
 
 

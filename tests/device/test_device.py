@@ -7,6 +7,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
 import pytest
 
 import hexenv.device
@@ -80,7 +82,30 @@ def test_v75_uses_its_own_measurements_and_marks_the_rest() -> None:
 
 
 def test_names_of_built_in_devices() -> None:
-    assert {"v75", "v79"} <= set(device_names())
+    assert {"v73", "v75", "v79", "v81", "xdna2"} <= set(device_names())
+
+
+@pytest.mark.parametrize("name", ["v73", "v81", "xdna2"])
+def test_a_device_on_a_base_trusts_nothing_it_carries_over(name: str) -> None:
+    device, base = load_device(name), load_device("v79")
+    carried = {key for key, constant in device.constants.items() if "carried over from v79" in constant.source}
+    assert carried
+    for key in carried:
+        assert device.constants[key].confidence == "D"
+        assert device.constants[key].value == base.constants[key].value
+    assert all(device.constants[key].source != base.constants[key].source for key in device.constants)
+
+
+@pytest.mark.parametrize("name", ["v73", "v81", "xdna2"])
+def test_every_device_plays_an_episode_of_the_default_scenario(name: str) -> None:
+    env = gymnasium.make("hexenv/Hexagon-v0", device=name, horizon_us=5_000.0)
+    _, info = env.reset(seed=0)
+    steps, over = 0, False
+    while not over:
+        legal = np.flatnonzero(info["action_mask"])
+        _, _, terminated, truncated, info = env.step(legal[-1])
+        steps, over = steps + 1, terminated or truncated
+    assert steps > 10
 
 
 def test_a_path_works_as_well_as_a_name(tmp_path: Path) -> None:
@@ -98,8 +123,61 @@ def test_devices_compare_and_hash_by_value() -> None:
 
 
 def test_unknown_name_lists_the_known_ones() -> None:
-    message = refusal("v99")
-    assert "v75, v79" in message
+    assert "v73, v75, v79, v81, xdna2" in refusal("v99")
+
+
+def on_base(tmp_path: Path, text: str, name: str = "mine") -> Path:
+    """A short device file: ``text`` after the keys every device has, then the constants."""
+    head = f'name = "{name}"\npipeline = "overlapped"\n'
+    path = tmp_path / f"{name}.toml"
+    path.write_text(head + text, encoding="utf-8")
+    return path
+
+
+def test_a_file_of_its_own_may_build_on_any_built_in_device(tmp_path: Path) -> None:
+    """A base may itself have a base; what neither gives comes from the first of the chain."""
+    beta = '{ value = 0.7, unit = "ratio", confidence = "C", low = 0.6, high = 0.8, source = "my bench" }'
+    device = load_device(str(on_base(tmp_path, f'base = "v81"\n[constants]\nbeta = {beta}\n')))
+    v81 = load_device("v81")
+    assert (device.beta, device.contexts, device.hmx_tile_us) == (0.7, v81.contexts, v81.hmx_tile_us)
+    assert device.constants["beta"].confidence == "C"
+    assert device.constants["contexts"].confidence == "D"
+    assert device.constants["fork_join_us"].source.startswith("not measured, carried over from v81: not measured")
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [
+        ('"v99"', ("base = 'v99'", "v73, v75, v79, v81, xdna2")),
+        ("79", ("base = 79", "v73, v75, v79, v81, xdna2")),
+        ('["v79"]', ("base = ['v79']", "v73, v75, v79, v81, xdna2")),
+        ('"other.toml"', ("base = 'other.toml'", "v73, v75, v79, v81, xdna2")),
+    ],
+)
+def test_a_bad_base_is_refused(tmp_path: Path, base: str, words: tuple[str, ...]) -> None:
+    message = refusal(on_base(tmp_path, f"base = {base}\n[constants]\n"))
+    for word in words:
+        assert word in message
+
+
+def test_a_file_of_its_own_may_have_the_name_of_its_base(tmp_path: Path) -> None:
+    device = load_device(str(on_base(tmp_path, 'base = "v79"\n[constants]\n', name="v79")))
+    assert device.contexts == load_device("v79").contexts
+
+
+@pytest.mark.parametrize(("first", "second"), [("one", "v79"), ("two", "one")], ids=["itself", "loop"])
+def test_a_loop_of_bases_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, second: str) -> None:
+    monkeypatch.setattr(hexenv.device.device, "_FOLDER", tmp_path)
+    for name, base in (("one", first), ("two", second), ("three", "two")):
+        on_base(tmp_path, f'base = "{base}"\n[constants]\n', name=name)
+    with pytest.raises(ConfigError, match=r"base = 'one'; allowed, without a loop: "):
+        load_device("one")
+
+
+def test_without_a_base_every_missing_constant_is_named(tmp_path: Path) -> None:
+    message = refusal(on_base(tmp_path, "[constants]\n"))
+    assert "missing constant" in message
+    assert all(key in message for key in UNITS)
 
 
 def test_missing_file(tmp_path: Path) -> None:
