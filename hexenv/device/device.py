@@ -175,6 +175,10 @@ class Device:
     """Host time between two decode steps of a language model."""
     storage_bytes_per_us: float = _constant("bytes/us")
     """Flash storage (UFS) to DDR, large sequential reads."""
+    window_bytes: int = _constant("bytes")
+    """Buffers that one NPU session has mapped at a time."""
+    remap_bytes_per_us: float = _constant("bytes/us")
+    """Unmapping and mapping of buffers by the host."""
     jit_first_us: float = _constant("us")
     """Compile a fused kernel at the first use of a combination."""
     jit_hit_us: float = _constant("us")

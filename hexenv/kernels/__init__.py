@@ -16,6 +16,7 @@ from hexenv.kernels.offers import fastest_us, leaves, offers, profile
 from hexenv.kernels.operator import Operator
 from hexenv.kernels.pooling import Pool
 from hexenv.kernels.reduction import L2Norm, LayerNorm, Reduce, RmsNorm, Scan, Softmax
+from hexenv.kernels.remap import Remap
 from hexenv.kernels.short_conv import ShortConv
 from hexenv.kernels.stencil import Stencil
 
@@ -36,6 +37,7 @@ __all__ = [
     "Operator",
     "Pool",
     "Reduce",
+    "Remap",
     "Resize",
     "RmsNorm",
     "Rope",

@@ -16,6 +16,7 @@ from hexenv.kernels.layout import Copy
 from hexenv.kernels.matmul import MatMul
 from hexenv.kernels.pooling import Pool
 from hexenv.kernels.reduction import L2Norm, LayerNorm, Reduce, RmsNorm, Scan, Softmax
+from hexenv.kernels.remap import Remap
 from hexenv.kernels.short_conv import ShortConv
 from hexenv.kernels.stencil import Stencil
 from hexenv.kernels.techniques import Technique, techniques
@@ -36,6 +37,7 @@ OPERATORS: tuple[type, ...] = (
     Elementwise,
     Rope,
     Copy,
+    Remap,
     RmsNorm,
     LayerNorm,
     L2Norm,

@@ -42,7 +42,7 @@ KV_STEP = 256
 def decode_step(model: LanguageModel, context: int, head: Weight | None = WEIGHTS) -> Graph:
     """One token after ``context`` earlier ones. Streams run it closed loop: step t+1 follows step t."""
     name = f"{model.name} decode@{context}"
-    return _forward(model, name, tokens=1, past=context, outputs=1, head=head)
+    return forward_pass(model, name, tokens=1, past=context, outputs=1, head=head)
 
 
 def prefill_chunk(model: LanguageModel, tokens: int, past: int = 0, head: Weight | None = None) -> Graph:
@@ -52,10 +52,11 @@ def prefill_chunk(model: LanguageModel, tokens: int, past: int = 0, head: Weight
     With a head it is the prompt's last chunk, and one row goes through the last feed-forward layer and the head.
     """
     name = f"{model.name} prefill {tokens}@{past}"
-    return _forward(model, name, tokens=tokens, past=past, outputs=0 if head is None else 1, head=head)
+    return forward_pass(model, name, tokens=tokens, past=past, outputs=0 if head is None else 1, head=head)
 
 
-def _forward(model: LanguageModel, name: str, tokens: int, past: int, outputs: int, head: Weight | None) -> Graph:
+def forward_pass(model: LanguageModel, name: str, tokens: int, past: int, outputs: int, head: Weight | None) -> Graph:
+    """``tokens`` rows after ``past`` earlier ones; ``outputs`` of them through the last feed-forward and the head."""
     if not model.causal:
         raise ConfigError(f"language model {model.name!r} sees both sides: it has denoising steps, not {name!r}")
     builder = GraphBuilder(name)
