@@ -95,15 +95,24 @@ def body_us(cost: StageCost, contexts: int, fork_join_us: float, ddr_bytes_per_u
     """``(steady, fill)``: the body at its bottleneck rate, and the fill and drain around it, us.
 
     At depth 2 or more storage, DMA, HVX and HMX of neighbouring tiles overlap, so the body takes the largest of them
-    and one tile's remaining phases fill and drain the pipeline. At depth 1 HMX is waited on at once and only the next
-    DMA and storage load overlap (llama.cpp Hexagon matmul with 32 tokens or fewer).
+    and one tile's remaining phases fill and drain the pipeline; what an HVX phase itself streams is part of that phase.
+    At depth 1 HMX is waited on at once and only the next DMA and storage load overlap (llama.cpp Hexagon matmul with 32
+    tokens or fewer).
     """
     ddr = (cost.ddr_in_bytes + cost.ddr_out_bytes) / ddr_bytes_per_us
     hvx = body_hvx_us(cost, contexts, fork_join_us)
     compute = (hvx, cost.hmx_us) if cost.depth >= 2 else (hvx + cost.hmx_us,)
     lanes = (cost.storage_us, ddr, *compute)
     steady = max(lanes)
-    return steady, (sum(lanes) - steady) / cost.tiles
+    streamed = ddr - _dma_bytes(cost) / ddr_bytes_per_us if ddr < steady else 0.0
+    return steady, (sum(lanes) - steady - streamed) / cost.tiles
+
+
+def _dma_bytes(cost: StageCost) -> float:
+    """Bytes of the body that go by DMA: those that HVX phases do not load or store themselves."""
+    loaded = cost.ddr_in_bytes if cost.hvx_before_floor_us <= 0.0 else 0.0
+    stored = cost.ddr_out_bytes if cost.hvx_after_floor_us <= 0.0 else 0.0
+    return loaded + stored
 
 
 def alone_us(cost: StageCost, contexts: int, fork_join_us: float, ddr_bytes_per_us: float) -> float:
