@@ -16,6 +16,7 @@ from hexenv.kernels import (
     DepthwiseConv2d,
     Elementwise,
     MatMul,
+    Pool,
     Reduce,
     Resize,
     RmsNorm,
@@ -193,8 +194,14 @@ def _pow(node: OnnxNode) -> Operator:
     return Elementwise(kinds[exponent], node.output.elements, FLOAT_BYTES)
 
 
-def _pool(node: OnnxNode) -> Operator:
-    return Reduce(node.output.elements, prod(node.attribute("kernel_shape", [1])))
+def _pool(kind: str) -> Callable[[OnnxNode], Operator]:
+    def map_pool(node: OnnxNode) -> Operator:
+        height, width, channels = _image(node.output.shape)
+        size = node.attribute("kernel_shape", [1])
+        kernel, stride = _window(size, 1), _window(node.attribute("strides", [1] * len(size)), 1)
+        return Pool(kind, height, width, channels, *kernel, *stride, FLOAT_BYTES)
+
+    return map_pool
 
 
 def _reduce(node: OnnxNode) -> Operator:
@@ -251,7 +258,7 @@ def _table() -> dict[str, Callable[[OnnxNode], Operator]]:
     }
     table |= {name: _elementwise(kind) for name, kind in ELEMENTWISE.items()}
     table |= {name: _binary(kind) for name, kind in BINARY.items()}
-    table |= dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool)
+    table |= {"MaxPool": _pool("max"), "AveragePool": _pool("average"), "LpPool": _pool("average")}
     table |= dict.fromkeys(REDUCTIONS, _reduce)
     table |= dict.fromkeys(NORMS, _norm)
     table |= dict.fromkeys(COPIES, _copy)

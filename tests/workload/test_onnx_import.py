@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from hexenv.errors import ConfigError
-from hexenv.kernels import Conv2d, Copy, DepthwiseConv2d, Elementwise, MatMul, Reduce, Resize, RmsNorm, Softmax
+from hexenv.kernels import Conv2d, Copy, DepthwiseConv2d, Elementwise, MatMul, Pool, Reduce, Resize, RmsNorm, Softmax
 from hexenv.workload import build
 from hexenv.workload.onnx_import import import_onnx
 
@@ -122,7 +122,13 @@ def test_matrix_products(save):
 @pytest.mark.parametrize(
     ("op", "shape", "weights", "attributes", "expected"),
     [
-        ("MaxPool", (1, 8, 20, 20), None, {"kernel_shape": [2, 2], "strides": [2, 2]}, Reduce(800, 4)),
+        (
+            "MaxPool",
+            (1, 8, 20, 20),
+            None,
+            {"kernel_shape": [2, 2], "strides": [2, 2]},
+            Pool("max", 10, 10, 8, 2, 2, 2, 2, 2),
+        ),
         ("GlobalAveragePool", (1, 8, 20, 20), None, {}, Reduce(8, 400)),
         ("Softmax", (4, 5, 100), None, {"axis": -1}, Softmax(20, 100)),
         ("LayerNormalization", (4, 5, 64), {"w": (64,)}, {"axis": -1}, RmsNorm(20, 64)),
