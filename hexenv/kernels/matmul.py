@@ -137,7 +137,7 @@ class MatMul:
 
         The products of a batch follow one another with nothing overlapping between them, so each fills and drains its
         own pipeline: ``tiles`` counts the chunks of one. In the serial generation one thread brings fp16 weights into
-        tile order, and the fixed time holds the fork-joins of one product.
+        tile order while the others wait, and the fixed time holds the fork-joins of one product.
         """
         overlapped = device.pipeline == "overlapped"
         footprint = self.footprint(buffers)
@@ -148,12 +148,13 @@ class MatMul:
         chunks = token_blocks * blocks(self.m, chunk.outputs)
         loaded_tiles = self.weight_tiles * token_blocks
         tile_us = unpack_us(device, self.weight, self.dequant)
-        dequant_us = 0.0 if self._unfused else loaded_tiles * tile_us
+        unpacking_us = 0.0 if self._unfused else loaded_tiles * tile_us
+        one_thread_us = unpacking_us if self.weight == "f16" and not overlapped else 0.0
+        dequant_us = unpacking_us - one_thread_us
         output_us = self._outputs * device.output_ns * 1e-3
         activation_bytes = self._activations * F32
         pass_us, pass_bytes = self._unpacking_pass(tile_us)
         stored = "f16" if self._unfused else self.weight
-        one_thread = self.weight == "f16" and not overlapped
         read_bytes = loaded_tiles * VTCM_TILE_BYTES[stored] + self._outputs * 2
         return StageCost(
             version=Version.HMX,
@@ -164,13 +165,12 @@ class MatMul:
             ddr_in_bytes=loaded_tiles * DDR_TILE_BYTES[stored],
             ddr_out_bytes=self._outputs * F32,
             hvx_before_us=dequant_us,
-            hvx_before_floor_us=dequant_us if one_thread else 0.0,
             hvx_after_us=output_us,
             hvx_after_floor_us=self._outputs * F32 / device.hvx_store_bytes_per_us,
             hmx_us=self.weight_tiles * blocks(self.n, TILE) * device.hmx_tile_us,
             prologue_bytes=activation_bytes + pass_bytes,
-            prologue_hvx_us=self._activations * device.activation_prep_ns * 1e-3 + pass_us,
-            prologue_floor_us=0.0 if overlapped else activation_bytes / device.hvx_load_bytes_per_us,
+            prologue_hvx_us=self._activations * device.activation_prep_ns * 1e-3 + pass_us + one_thread_us,
+            prologue_floor_us=0.0 if overlapped else activation_bytes / device.hvx_load_bytes_per_us + one_thread_us,
             fixed_us=device.hmx_fixed_us if overlapped else device.hmx_fixed_serial_us,
             fork_joins=2 * chunks * self.batch if overlapped else 2 * (self.batch - 1),
             phi=vtcm_bound(device, read_bytes, dequant_us + output_us),
