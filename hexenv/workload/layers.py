@@ -3,15 +3,14 @@
 A block appends its operators to a builder and returns the buffer of its result. Layers are numbered from 0; ``x`` is
 the buffer of the residual stream, ``tokens`` its rows. ``residual`` names what the last projection adds, if anything.
 
-Recurrent layers keep two state buffers a stream. llama.cpp gathers a state into a buffer of the job, and copies the
-new one back: two operators more, and two more trips of the state through DDR.
+Recurrent layers keep state buffers. llama.cpp gathers a state into a buffer of the job and copies the new one back: two
+operators, each of which reads and writes the whole state in DDR.
 """
 
 from __future__ import annotations
 
-from hexenv.kernels import Copy, Elementwise, FlashAttention, GatedDeltaNet, MatMul, RmsNorm, Rope, ShortConv
+from hexenv.kernels import Copy, Elementwise, FlashAttention, GatedDeltaNet, L2Norm, MatMul, RmsNorm, Rope, ShortConv
 from hexenv.kernels.matmul import Weight
-from hexenv.kernels.reduction import L2Norm
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.models import LanguageModel
 
