@@ -19,6 +19,9 @@ from hexenv.validate.rows import bundled_rows, read_rows
 from hexenv.validate.rules import classify
 from hexenv.validate.tables import Table
 
+PLAIN_WIDTH = 160
+"""Columns of a table that goes to a file or a pipe."""
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -37,6 +40,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rows", type=Path, metavar="FILE", help="measured rows to use instead of the bundled ones")
     parser.add_argument("--device", metavar="NAME", help="predict every row on this device (name or .toml file)")
+    parser.add_argument(
+        "--clock",
+        type=float,
+        default=1.0,
+        metavar="PART",
+        help="core clock of rows under sustained load (their note or rule says so), as a part of the peak (default: 1)",
+    )
     parser.add_argument("--all", action="store_true", help="list every row left out, not only the reasons")
     parser.add_argument("--fit", action="store_true", help="refit constants; errors in sample and out of sample")
     parser.add_argument(
@@ -74,7 +84,9 @@ def _validate(options: argparse.Namespace) -> None:
     if options.device is not None:
         load_device(options.device)
     rows = bundled_rows() if options.rows is None else read_rows(options.rows)
-    cases, excluded = classify(rows, options.device)
+    if not 0.0 < options.clock <= 1.0:
+        raise ConfigError(f"--clock = {options.clock:g}; allowed: above 0, at most 1")
+    cases, excluded = classify(rows, options.device, options.clock)
     results = [found for one in fit.FITS if (found := fit.run(one, cases))] if options.fit else []
     tables = [report.row_table(cases)] if cases else []
     if cases:
@@ -113,7 +125,7 @@ def _sensitivity(options: argparse.Namespace) -> None:
 
 
 def _print(tables: Sequence[Table], last: str, markdown: bool) -> None:
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PLAIN_WIDTH)
     for table in tables:
         if markdown:
             print(table.markdown())

@@ -30,9 +30,9 @@ def plot_format(path: Path) -> str:
 
 def scatter(cases: Sequence[Case], file_format: str) -> bytes:
     """Predicted over measured time, log-log, a marker a family; open markers for other devices than v79."""
-    axes, figure = _figure(7.0, 6.0)
+    axes, figure = _figure(6.2, 6.0)
     timed = [case for case in cases if case.family != "primitive"]
-    measured = [case.predicted_us() / case.ratio() for case in timed]
+    measured = [case.predicted(unit="us") / case.ratio() for case in timed]
     ends = (0.6 * min(measured), 1.7 * max(measured))
     axes.fill_between(
         ends, [end * (1 - BAND) for end in ends], [end * (1 + BAND) for end in ends], color="#dddddd", lw=0
@@ -45,7 +45,7 @@ def scatter(cases: Sequence[Case], file_format: str) -> bytes:
             if chosen:
                 axes.plot(
                     [measured[i] for i in chosen],
-                    [timed[i].predicted_us() for i in chosen],
+                    [timed[i].predicted(unit="us") for i in chosen],
                     ls="",
                     ms=6,
                     mfc=style["color"] if filled else "none",
@@ -56,6 +56,7 @@ def scatter(cases: Sequence[Case], file_format: str) -> bytes:
         xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured time (us)", ylabel="predicted time (us)"
     )
     axes.set_aspect("equal")
+    axes.set_axisbelow(True)
     axes.grid(True, which="major", lw=0.3, color="#bbbbbb")
     axes.legend(fontsize=7, loc="upper left", frameon=True, framealpha=0.9)
     return _bytes(figure, file_format)
@@ -74,6 +75,7 @@ def tornado(effects: Sequence[Effect], file_format: str) -> bytes:
     axes.set_yticks(places, [f"{e.constant}\n{e.prediction}" for e in shown], fontsize=6)
     axes.axvline(0.0, color="#000000", lw=0.8)
     axes.set_xlabel("change of the predicted time (%)")
+    axes.set_axisbelow(True)
     axes.grid(True, axis="x", lw=0.3, color="#bbbbbb")
     axes.legend(fontsize=7, loc="lower right")
     return _bytes(figure, file_format)

@@ -12,9 +12,13 @@ from importlib import resources
 from hexenv.device import Device, device_names, load_device
 from hexenv.errors import ConfigError
 from hexenv.validate.backend import GENERATIONS
+from hexenv.validate.clock import slowed
 from hexenv.validate.dims import Dims
 from hexenv.validate.rows import Row
 from hexenv.validate.subjects import TIME_US, Subject, subject
+
+SUSTAINED = "sustained"
+"""In a row's note: measured under sustained load."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Rule:
     generation: str = "overlapped"
     device: str = ""
     dims: str = ""
+    sustained: bool = False
     assume: str = ""
 
     def matches(self, row: Row) -> bool:
@@ -48,14 +53,15 @@ class Case:
     device: str
     """Name or path, for :func:`hexenv.device.load_device`."""
     assume: str
+    sustained: bool = False
+    """Measured under sustained load."""
+    clock: float = 1.0
+    """Part of the peak core clock to predict with."""
 
-    def predicted(self, device: Device | None = None) -> float:
-        """The model's figure in the row's unit, on ``device`` instead of its own if given."""
-        return self.subject.predict(device or load_device(self.device), GENERATIONS[self.generation], self.row.unit)
-
-    def predicted_us(self) -> float:
-        """The model's time, us, also where the row is a rate."""
-        return self.subject.predict(load_device(self.device), GENERATIONS[self.generation], "us")
+    def predicted(self, device: Device | None = None, unit: str = "") -> float:
+        """The model's figure in ``unit``, by default the row's, on ``device`` instead of its own if given."""
+        slow = slowed(device or load_device(self.device), self.clock)
+        return self.subject.predict(slow, GENERATIONS[self.generation], unit or self.row.unit)
 
     def ratio(self, device: Device | None = None) -> float:
         """Predicted over measured time: above 1 the model is slower than the device, also where the row is a rate."""
@@ -85,20 +91,24 @@ def rules() -> tuple[Rule, ...]:
     )
 
 
-def classify(rows: Sequence[Row], device: str | None = None) -> tuple[list[Case], list[Excluded]]:
-    """Usable and excluded rows, in order; ``device`` replaces what the rows say."""
+def classify(rows: Sequence[Row], device: str | None = None, clock: float = 1.0) -> tuple[list[Case], list[Excluded]]:
+    """Usable and excluded rows, in order.
+
+    ``device`` replaces what the rows say. ``clock`` is the part of the peak core clock at which rows under sustained
+    load are predicted.
+    """
     cases: list[Case] = []
     excluded: list[Excluded] = []
     for row in rows:
         rule = next((rule for rule in rules() if rule.matches(row)), None)
         try:
-            cases.append(_case(row, rule, device))
+            cases.append(_case(row, rule, device, clock))
         except ConfigError as error:
             excluded.append(Excluded(row, str(error)))
     return cases, excluded
 
 
-def _case(row: Row, rule: Rule | None, device: str | None) -> Case:
+def _case(row: Row, rule: Rule | None, device: str | None, clock: float) -> Case:
     """The case, or a ConfigError whose text is the reason to leave the row out."""
     if rule is None:
         raise ConfigError("no rule matches: an operator name or a test such as pp512 or tg64 is needed")
@@ -108,6 +118,16 @@ def _case(row: Row, rule: Rule | None, device: str | None) -> Case:
     if device is None and name not in device_names():
         raise ConfigError(f"device {name!r} has no file; known: {', '.join(device_names())} (--device names one)")
     found = subject(rule.use, rule.name, row, Dims(row, rule.dims))
-    case = Case(row, found, rule.family or found.family, rule.generation, name, rule.assume)
+    sustained = rule.sustained or SUSTAINED in row["note"]
+    case = Case(
+        row,
+        found,
+        rule.family or found.family,
+        rule.generation,
+        name,
+        rule.assume,
+        sustained,
+        clock if sustained else 1.0,
+    )
     case.predicted()
     return case

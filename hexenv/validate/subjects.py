@@ -169,8 +169,8 @@ class SiliconConstant:
 
     @property
     def family(self) -> str:
-        """``primitive``, or ``dispatch`` for the cost of a round trip."""
-        return "dispatch" if self.name in ("round_trip", "entry_host") else "primitive"
+        """``primitive``, or ``dispatch`` for round trips of batches."""
+        return "dispatch" if self.name == "round_trip" else "primitive"
 
     def predict(self, device: Device, generation: Generation, unit: str) -> float:
         """The constant, converted."""

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hexenv.validate.__main__ import main
+from tests.validate.samples import OPERATOR_HEADER
+
+OWN_ROW = "my log,my phone,v79,MUL_MAT,q4_0,f32,2048,1,2048,,time,43,us,\n"
+
+
+@pytest.fixture
+def own_rows(tmp_path: Path) -> Path:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"{OPERATOR_HEADER}\n{OWN_ROW}")
+    return file
+
+
+def test_a_file_of_ones_own(own_rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table, summary, plot = tmp_path / "out" / "rows.csv", tmp_path / "out" / "all.json", tmp_path / "plot.svg"
+    arguments = ["--rows", str(own_rows), "--csv", str(table), "--json", str(summary), "--plot", str(plot)]
+    assert main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "MUL_MAT q4_0 2048x1x2048" in text
+    assert "1 rows used, 0 left out" in text
+    (row,) = pd.read_csv(table).to_dict("records")
+    assert (row["family"], row["device"], row["measured"]) == ("gemv", "v79", 43)
+    assert row["error"] == pytest.approx(row["predicted"] / 43 - 1, abs=1e-5)
+    content = json.loads(summary.read_text())
+    assert list(content) == ["rows", "target", "families", "devices", "excluded", "fits"]
+    assert content["families"]["gemv"]["rows"] == 1
+    assert content["families"]["gemv"]["median"] == pytest.approx(abs(row["error"]), abs=1e-5)
+    assert set(content["target"]) >= {"rows", "median", "p90", "median_limit", "p90_limit", "met"}
+    assert plot.read_text().startswith("<?xml")
+
+
+def test_another_device(own_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--rows", str(own_rows), "--device", "v75", "--markdown"]) == 0
+    assert "| v75 | gemv |" in capsys.readouterr().out
+
+
+def test_own_rows_that_cannot_be_used_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text(f"{OPERATOR_HEADER}\n{OWN_ROW.replace('MUL_MAT', 'MAGIC')}")
+    assert main(["--rows", str(file), "--markdown"]) == 0
+    text = capsys.readouterr().out
+    assert "mine.csv line 2" in text
+    assert "operator 'MAGIC' has no cost model" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rows", "nowhere.csv"], "rows file nowhere.csv: cannot be read"),
+        (["--device", "v99"], "unknown device 'v99'"),
+        (["--plot", "here.pdf"], "plot file 'here.pdf'; allowed: a name that ends in .svg or .png"),
+        (["--clock", "0"], "--clock = 0; allowed: above 0, at most 1"),
+        (["--sensitivity", "--fit"], "--fit cannot be given with --sensitivity"),
+    ],
+)
+def test_refuses_bad_input_on_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_refuses_unknown_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["--rows-file", "x"])
+    assert exit_.value.code == 2
+    assert "unrecognized arguments" in capsys.readouterr().err
+
+
+def test_refuses_a_folder_that_cannot_be_made(own_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--rows", str(own_rows), "--csv", str(own_rows / "rows.csv")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
