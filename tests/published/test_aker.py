@@ -15,7 +15,7 @@ from hexenv.kernels import Copy, MatMul, Operator, Stencil
 from tests.published.pairs import alone_us, fused_us
 
 GEMMS = (MatMul("q4_0", 2048, 512, 2048),) * 3
-PARTNERS = {"memory": Copy(250_000, 2), "vector": Stencil("sobel3x3", 540, 960)}
+PARTNERS = {"memory": Copy(250_000, 2, "concat"), "vector": Stencil("sobel3x3", 540, 960)}
 DEVICE = load_device("v79")
 
 
@@ -45,7 +45,9 @@ def test_pair_time_is_two_piece_linear_with_one_knee(partner: str) -> None:
     assert above == pytest.approx(1.0, abs=0.06)
 
 
-@pytest.mark.parametrize("operator", [Copy(2_000_000, 2), Stencil("gaussian7x7", 1080, 1920)], ids=["memory", "vector"])
+@pytest.mark.parametrize(
+    "operator", [Copy(2_000_000, 2, "concat"), Stencil("gaussian7x7", 1080, 1920)], ids=["memory", "vector"]
+)
 def test_pairs_that_saturate_one_engine_gain_nothing(operator: Operator) -> None:
     """Published: same-type pairs cost about 2 of one member (at least 1.9)."""
     one = alone_us(DEVICE, (operator,))
