@@ -14,7 +14,7 @@ from rich.console import Console
 from hexenv.device import load_device
 from hexenv.errors import EXIT_CODE, ConfigError
 from hexenv.files import csv_text, write_file
-from hexenv.validate import fit, plots, report, sensitivity
+from hexenv.validate import document, fit, plots, report, sensitivity
 from hexenv.validate.rows import bundled_rows, read_rows
 from hexenv.validate.rules import classify
 from hexenv.validate.tables import Table
@@ -58,6 +58,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw rows (or effects), .svg or .png")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
+    parser.add_argument(
+        "--document",
+        type=Path,
+        metavar="FILE",
+        help="refresh the tables of a Markdown file between <!-- begin NAME --> and <!-- end -->, and nothing else",
+    )
     return parser
 
 
@@ -67,7 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.plot is not None:
             plots.plot_format(options.plot)
-        if options.sensitivity:
+        if options.document is not None:
+            document.refresh(options.document, _sections())
+        elif options.sensitivity:
             _sensitivity(options)
         else:
             _validate(options)
@@ -122,6 +130,26 @@ def _sensitivity(options: argparse.Namespace) -> None:
         write_file(options.json, _json(sensitivity.as_dict(found, device)))
     if options.plot is not None:
         write_file(options.plot, plots.tornado(found, plots.plot_format(options.plot)))
+
+
+def _sections() -> dict[str, str]:
+    """Every table about the bundled rows and v79, by name."""
+    cases, excluded = classify(bundled_rows())
+    results = [found for one in fit.FITS if (found := fit.run(one, cases))]
+    device = load_device("v79")
+    effects = sensitivity.effects(device)
+    tables = {
+        "rows": report.row_table(cases),
+        "families": report.summary_table("Errors by family", cases, report.by_family),
+        "devices": report.summary_table("Errors by device", cases, report.by_device),
+        "clock": report.clock_table(cases),
+        "fits": report.fit_table(results),
+        "proposals": report.proposal_table(results),
+        "excluded": report.excluded_table(excluded),
+        "sensitivity": sensitivity.effect_table(effects, device),
+        "strongest": sensitivity.strongest_table(effects, device),
+    }
+    return {"verdict": report.verdict(cases, excluded)} | {name: table.markdown() for name, table in tables.items()}
 
 
 def _print(tables: Sequence[Table], last: str, markdown: bool) -> None:

@@ -17,6 +17,9 @@ OTHER_CLOCKS = (
     *("batch_us", "op_us", "entry_host_us", "decision_host_us", "decode_gap_us", "jit_first_us"),
 )
 """Times and rates of DDR, storage and host."""
+SUSTAINED_CLOCK = 0.76
+"""Core clock of the whole-prompt runs on v79, as a part of the peak: the mean ratio of three attention shapes, each
+measured alone and in such a run (0.74 to 0.78). No figure of the model is in it."""
 TIME_UNITS = ("us", "ns")
 RATE_UNITS = ("bytes/us", "flop/us")
 

@@ -17,6 +17,8 @@ from hexenv.validate.dims import Dims
 from hexenv.validate.rows import Row
 from hexenv.validate.subjects import TIME_US, Subject, subject
 
+_device = cache(load_device)
+
 SUSTAINED = "sustained"
 """In a row's note: measured under sustained load."""
 
@@ -60,7 +62,7 @@ class Case:
 
     def predicted(self, device: Device | None = None, unit: str = "") -> float:
         """The model's figure in ``unit``, by default the row's, on ``device`` instead of its own if given."""
-        slow = slowed(device or load_device(self.device), self.clock)
+        slow = slowed(device or _device(self.device), self.clock)
         return self.subject.predict(slow, GENERATIONS[self.generation], unit or self.row.unit)
 
     def ratio(self, device: Device | None = None) -> float:

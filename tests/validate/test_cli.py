@@ -30,7 +30,7 @@ def test_a_file_of_ones_own(own_rows: Path, tmp_path: Path, capsys: pytest.Captu
     assert (row["family"], row["device"], row["measured"]) == ("gemv", "v79", 43)
     assert row["error"] == pytest.approx(row["predicted"] / 43 - 1, abs=1e-5)
     content = json.loads(summary.read_text())
-    assert list(content) == ["rows", "target", "families", "devices", "excluded", "fits"]
+    assert list(content) == ["rows", "target", "target_at_sustained_clock", "families", "devices", "excluded", "fits"]
     assert content["families"]["gemv"]["rows"] == 1
     assert content["families"]["gemv"]["median"] == pytest.approx(abs(row["error"]), abs=1e-5)
     assert set(content["target"]) >= {"rows", "median", "p90", "median_limit", "p90_limit", "met"}
@@ -79,3 +79,17 @@ def test_refuses_unknown_options(capsys: pytest.CaptureFixture[str]) -> None:
 def test_refuses_a_folder_that_cannot_be_made(own_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--rows", str(own_rows), "--csv", str(own_rows / "rows.csv")]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_the_tables_of_a_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "page.md"
+    file.write_text("Before.\n\n<!-- begin devices -->\nold\n<!-- end -->\n\nAfter.\n")
+    assert main(["--document", str(file)]) == 0
+    text = file.read_text()
+    assert text.startswith("Before.\n\n<!-- begin devices -->\n**Errors by device**")
+    assert "| v79, overlapped | 16 |" in text
+    assert "old" not in text
+    assert text.endswith("<!-- end -->\n\nAfter.\n")
+    file.write_text("<!-- begin weather -->\n<!-- end -->\n")
+    assert main(["--document", str(file)]) == 2
+    assert "section 'weather'; allowed: verdict, rows, families" in capsys.readouterr().err
