@@ -52,8 +52,8 @@ def routed_rows(tokens: int, total: int, active: int) -> tuple[int, ...]:
 def moe_feed_forward(builder: GraphBuilder, model: LanguageModel, layer: int, x: str, tokens: int) -> str:
     """Norm, router, routed and shared experts of one layer and their sum with ``x``; returns the buffer of the sum.
 
-    As llama.cpp builds it: router matmul, softmax, top-k (a maximum over the row for each pick), the picked weights,
-    gate and up on the rows of each expert (the kernel gathers them), GLU, down, weights, sum over a token's experts.
+    As llama.cpp builds it: router matmul, softmax, sort (the first of a row are its picks), the picked weights, gate
+    and up on the rows of each expert (the kernel gathers them), GLU, down, weights, sum over a token's experts.
     """
     block, experts = f"blk.{layer}", model.experts_total
     rows = routed_rows(tokens, experts, model.experts_active)
@@ -61,8 +61,8 @@ def moe_feed_forward(builder: GraphBuilder, model: LanguageModel, layer: int, x:
     normed = builder.add(f"{block}.ffn_norm", RmsNorm(tokens, model.hidden), x)
     logits = builder.add(f"{block}.router", MatMul("f16", experts, tokens, model.hidden), normed)
     scores = builder.add(f"{block}.scores", Softmax(tokens, experts), logits)
-    picks = builder.add(f"{block}.top_k", Elementwise("max", routed * experts), scores)
-    weights = builder.add(f"{block}.weights", Copy(routed, F32), scores, picks)
+    picks = builder.add(f"{block}.top_k", Copy(tokens * experts, F32, "argsort"), scores)
+    weights = builder.add(f"{block}.weights", Copy(routed, F32, "get_rows"), scores, picks)
     into = ExpertMatMul(WEIGHTS, model.expert_ffn, model.hidden, rows)
     gate = builder.add(f"{block}.gate_experts", into, normed, picks)
     up = builder.add(f"{block}.up_experts", into, normed, picks)

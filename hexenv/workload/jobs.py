@@ -1,25 +1,29 @@
 """What a stream runs: job descriptions of a scenario file, and the graphs they stand for.
 
-``model`` names the kind and the thing: ``llm:Qwen3-1.7B`` with ``step = "decode"`` or ``"prefill"``,
-``vision:preview``, or ``onnx:PATH`` with PATH relative to the scenario file.
+``model`` names the kind and the thing: ``llm:Qwen3-1.7B`` with a ``step`` out of decode, prefill and verify, or denoise
+for a diffusion model; ``vision:preview``; or ``onnx:PATH`` with PATH relative to the scenario file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from hexenv.kernels.matmul import Weight
 from hexenv.workload import vision
+from hexenv.workload.diffusion import BLOCK, denoise_step
 from hexenv.workload.graph import Graph
 from hexenv.workload.language import HEADS, decode_step, prefill_chunk
 from hexenv.workload.models import language_model, language_models
 from hexenv.workload.onnx_import import import_onnx
 from hexenv.workload.toml_reader import Table
+from hexenv.workload.verification import verify_step
 
 KINDS = ("llm:NAME", "vision:NAME", "onnx:PATH")
 NO_HEAD = "cpu"
 MAX_TOKENS = 1 << 17
+MAX_WINDOW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,45 @@ class PrefillJob:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifyJob:
+    """One window of drafted tokens that a language model checks."""
+
+    model: str
+    window: int
+    context: int
+    """Tokens before it."""
+    acceptance: float
+    """Chance that a draft token is kept if all before it are, 0 to 1."""
+    prune: float
+    """Drafts reached with a smaller chance are left out."""
+    head: Weight | None
+
+    def graph(self) -> Graph:
+        """Its operators."""
+        model = language_model(self.model)
+        return verify_step(model, self.window, self.context, self.acceptance, self.prune, self.head)
+
+
+@dataclass(frozen=True, slots=True)
+class DenoiseJob:
+    """One step of a diffusion language model on a block of tokens."""
+
+    model: str
+    context: int
+    """Tokens before the block."""
+    masked: int
+    """Tokens of the block that are still to fix."""
+    block: int
+    fill: bool
+    """Tokens of later blocks fill the rows that are free."""
+    head: Weight | None
+
+    def graph(self) -> Graph:
+        """Its operators."""
+        return denoise_step(language_model(self.model), self.context, self.masked, self.block, self.fill, self.head)
+
+
+@dataclass(frozen=True, slots=True)
 class VisionJob:
     """One frame through a vision pipeline."""
 
@@ -81,7 +124,7 @@ class OnnxJob:
         return import_onnx(self.path, dict(self.shapes), self.allow_unmapped).graph
 
 
-Job = DecodeJob | PrefillJob | VisionJob | OnnxJob
+Job = DecodeJob | PrefillJob | VerifyJob | DenoiseJob | VisionJob | OnnxJob
 
 
 def read_job(table: Table, folder: Path) -> Job:
@@ -101,17 +144,52 @@ def read_job(table: Table, folder: Path) -> Job:
 def _language_job(table: Table, name: str) -> Job:
     if name not in language_models():
         table.refuse("model", ", ".join(f"llm:{known}" for known in language_models()))
-    step = table.text("step", choices=("decode", "prefill"))
-    job: Job
-    if step == "decode":
-        context = table.integer("context", low=0, high=MAX_TOKENS)
-        job = DecodeJob(name, context, _head(table, HEADS[0]))
-    else:
-        tokens = table.integer("tokens", low=1, high=MAX_TOKENS)
-        past = table.integer("past", 0, high=MAX_TOKENS)
-        job = PrefillJob(name, tokens, past, _head(table, NO_HEAD))
+    steps = _CAUSAL_STEPS if language_model(name).causal else _DIFFUSION_STEPS
+    job = steps[table.text("step", choices=tuple(steps))](table, name)
     table.end()
     return job
+
+
+def _decode_job(table: Table, name: str) -> DecodeJob:
+    context = table.integer("context", low=0, high=MAX_TOKENS)
+    return DecodeJob(name, context, _head(table, HEADS[0]))
+
+
+def _prefill_job(table: Table, name: str) -> PrefillJob:
+    tokens = table.integer("tokens", low=1, high=MAX_TOKENS)
+    past = table.integer("past", 0, high=MAX_TOKENS)
+    return PrefillJob(name, tokens, past, _head(table, NO_HEAD))
+
+
+def _verify_job(table: Table, name: str) -> VerifyJob:
+    return VerifyJob(
+        model=name,
+        window=table.integer("window", low=1, high=MAX_WINDOW),
+        context=table.integer("context", low=0, high=MAX_TOKENS),
+        acceptance=table.number("acceptance", low=0.0, high=1.0),
+        prune=table.number("prune", 0.0, low=0.0, high=1.0),
+        head=_head(table, HEADS[0]),
+    )
+
+
+def _denoise_job(table: Table, name: str) -> DenoiseJob:
+    block = table.integer("block", BLOCK, low=1, high=MAX_TOKENS)
+    return DenoiseJob(
+        model=name,
+        context=table.integer("context", low=0, high=MAX_TOKENS),
+        masked=table.integer("masked", low=1, high=block),
+        block=block,
+        fill=table.flag("fill", False),
+        head=_head(table, HEADS[0]),
+    )
+
+
+_CAUSAL_STEPS: Mapping[str, Callable[[Table, str], Job]] = {
+    "decode": _decode_job,
+    "prefill": _prefill_job,
+    "verify": _verify_job,
+}
+_DIFFUSION_STEPS: Mapping[str, Callable[[Table, str], Job]] = {"denoise": _denoise_job}
 
 
 def _head(table: Table, default: str) -> Weight | None:

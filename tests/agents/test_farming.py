@@ -8,10 +8,12 @@ from agents.kernels import action_of
 from agents.scheduler import Scheduler
 from hexenv.engine import Simulator, episode_key
 from hexenv.engine.layout import N_TILES, NO_DEADLINE, Arrival, Tables
-from hexenv.workload import build, scenario_names
+from hexenv.workload import build, load_scenario, scenario_names
 
 SEEDS = range(6)
 HORIZON_US = 100_000
+DEADLINES = 2
+"""An episode is at least so many times the longest deadline, or what is never served would never be due."""
 
 
 class Adversary(Scheduler):
@@ -109,7 +111,9 @@ def starvable(tables: Tables) -> np.ndarray:
 
 def returns(scheduler: Scheduler, scenario: str) -> np.ndarray:
     """Return of each episode; asserts that a step without time earns nothing."""
-    tables = build(scenario, split="heldout", horizon_us=HORIZON_US, **scheduler.overrides)
+    longest = max(stream.deadline_us or 0.0 for stream in load_scenario(scenario).streams)
+    horizon_us = max(HORIZON_US, DEADLINES * longest)
+    tables = build(scenario, split="heldout", horizon_us=horizon_us, **scheduler.overrides)
     simulator = Simulator(tables, batch=len(SEEDS))
     simulator.reset(np.array([episode_key(seed, 0) for seed in SEEDS], np.uint64))
     scheduler.start(tables, len(SEEDS), 0)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import agents
+from hexenv.engine import Simulator, episode_key
 from hexenv.kernels import ExpertMatMul, MatMul
+from hexenv.workload import build
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.experts import distinct_experts, moe_feed_forward, routed_rows
 from hexenv.workload.graph import Graph
@@ -60,3 +64,17 @@ def test_experts_wait_for_the_router() -> None:
         if isinstance(node.operator, ExpertMatMul):
             assert "blk.15.top_k" in node.reads
     assert graph.nodes[-1].reads[:2] == ("blk.15.weighted", "x")
+
+
+@pytest.mark.parametrize("rule", ["edf", "slack_gate"])
+def test_an_episode_loads_experts_beside_camera_work(rule: str) -> None:
+    scheduler = agents.make(rule)
+    tables = build("camera_experts", horizon_us=150_000, **scheduler.overrides)
+    sim = Simulator(tables)
+    sim.reset(np.array([episode_key(0, 0)], np.uint64))
+    scheduler.start(tables, 1, 0)
+    while not sim.lanes["over"][0]:
+        sim.step(scheduler.act(sim.views, sim.masks))
+    assert sim.lanes["credit_ns"][0] > 0
+    assert 0.0 < sim.lanes["busy_storage_ns"][0] < 150e6
+    assert sim.lanes["busy_hmx_ns"][0] > 0.0
