@@ -42,6 +42,8 @@ class GatedMlp:
     tokens: int
     hidden: int
     ffn: int
+    adds: bool = False
+    """A leaf over a range of ``ffn`` that adds its part of the sum to that of the leaf before."""
     dequant: str = layout()
 
     family: ClassVar[str] = "matmul"
@@ -55,7 +57,8 @@ class GatedMlp:
     @property
     def name(self) -> str:
         """For example ``swiglu mlp q4_0 1x2048x6144`` (tokens x hidden x ffn)."""
-        return f"{self.glu} mlp {self.weight} {self.tokens}x{self.hidden}x{self.ffn}"
+        adds = " adds" if self.adds else ""
+        return f"{self.glu} mlp {self.weight} {self.tokens}x{self.hidden}x{self.ffn}{adds}"
 
     @property
     def _gate_and_up(self) -> MatMul:
@@ -68,6 +71,18 @@ class GatedMlp:
     @property
     def _weight_tiles(self) -> int:
         return self._gate_and_up.weight_tiles + self._down.weight_tiles
+
+    @property
+    def _weight_bytes(self) -> int:
+        return self._weight_tiles * DDR_TILE_BYTES[self.weight]
+
+    @property
+    def _outputs(self) -> int:
+        return self.tokens * self.hidden
+
+    @property
+    def _read_back_bytes(self) -> int:
+        return self._outputs * F32 if self.adds else 0
 
     @property
     def _product(self) -> int:
@@ -87,8 +102,14 @@ class GatedMlp:
         yield from per_class(device, hvx, hmx)
 
     def split(self, parts: int) -> tuple[GatedMlp, ...]:
-        """Ranges of tokens, each with all weights; a single token cannot be cut without its product leaving VTCM."""
-        return tuple(replace(self, tokens=size) for size in ranges(self.tokens, parts, TILE))
+        """Ranges of tokens, each with all weights, or of ``ffn``, each with a part of the sum; whichever moves less.
+
+        A part of the sum is read, added to and written; its leaf prepares all inputs again.
+        """
+        if self._weight_bytes < 3 * self._outputs * F32 and self.tokens >= 2 * TILE * parts:
+            return tuple(replace(self, tokens=size) for size in ranges(self.tokens, parts, TILE))
+        sizes = ranges(self.ffn, parts, TILE)
+        return tuple(replace(self, ffn=size, adds=self.adds or part > 0) for part, size in enumerate(sizes))
 
     def _hmx(self, device: Device, tile_class: int, budget: int, block: int) -> StageCost | None:
         """``block`` tokens at a time: columns of gate and up in pairs of tiles, then columns of down."""
@@ -105,7 +126,7 @@ class GatedMlp:
         token_blocks = blocks(self.tokens, block)
         chunks = token_blocks * (blocks(2 * padded(self.ffn), pairs) + blocks(self.hidden, columns))
         loaded_tiles = self._weight_tiles * token_blocks
-        outputs = self.tokens * self.hidden
+        outputs = self._outputs
         before_us = loaded_tiles * unpack_us(device, self.weight, self.dequant)
         after_us = outputs * device.output_ns * 1e-3 + packets(self.glu, self._product, device) * device.packet_us
         read_bytes = loaded_tiles * VTCM_TILE_BYTES[self.weight] + (2 * self._product + outputs) * F16
@@ -115,11 +136,13 @@ class GatedMlp:
             tiles=chunks,
             depth=2 if overlapped and buffers == 2 else 1,
             vtcm_bytes=max(inner.bytes(pairs, block), outer.bytes(columns, block)),
-            ddr_in_bytes=loaded_tiles * DDR_TILE_BYTES[self.weight],
+            ddr_in_bytes=self._weight_bytes * token_blocks + self._read_back_bytes,
             ddr_out_bytes=outputs * F32,
             hvx_before_us=before_us,
             hvx_after_us=after_us,
-            hvx_after_floor_us=outputs * F32 / device.hvx_store_bytes_per_us,
+            hvx_after_floor_us=max(
+                outputs * F32 / device.hvx_store_bytes_per_us, self._read_back_bytes / device.hvx_load_bytes_per_us
+            ),
             hmx_us=self._weight_tiles * blocks(self.tokens, TILE) * device.hmx_tile_us,
             prologue_bytes=outputs * F32,
             prologue_hvx_us=outputs * device.activation_prep_ns * 1e-3,
@@ -140,7 +163,7 @@ class GatedMlp:
         fits = [size for size in HVX_BLOCK_BYTES[self.weight] if resident(size) + ring_bytes <= budget]
         if not fits:
             return None
-        outputs = self.tokens * self.hidden
+        outputs = self._outputs
         hvx_us = self._weight_tiles * hvx_tile_us(device, self.weight, self.tokens)
         hvx_us += packets(self.glu, self._product, device) * device.packet_us
         hvx_us += self._product * device.quantise_ns * 1e-3
@@ -151,7 +174,7 @@ class GatedMlp:
             tiles=blocks(2 * ffn_tiles, device.contexts) + blocks(hidden_tiles, device.contexts),
             depth=2,
             vtcm_bytes=resident(fits[0]) + ring_bytes,
-            ddr_in_bytes=self._weight_tiles * DDR_TILE_BYTES[self.weight],
+            ddr_in_bytes=self._weight_bytes + self._read_back_bytes,
             ddr_out_bytes=outputs * F32,
             hvx_before_us=hvx_us,
             prologue_bytes=outputs * F32,

@@ -130,17 +130,18 @@ def _cuts_alike(members: Sequence[Node]) -> bool:
 
 def _mergeable(graph: Graph, members: Sequence[Node]) -> bool:
     """Whether all that the members but the last write dies inside, and they may move to the place of the last."""
-    inside = set(members)
+    inside = {i for i, node in enumerate(graph.nodes) if node in members}
     if len(inside) < len(members):
         return False
     for buffer in (buffer for node in members[:-1] for buffer in node.writes):
-        writers = [node for node in graph.nodes if buffer in node.writes]
-        readers = [node for node in graph.nodes if buffer in node.reads]
+        writers = [i for i, node in enumerate(graph.nodes) if buffer in node.writes]
+        readers = [i for i, node in enumerate(graph.nodes) if buffer in node.reads]
         if buffer in graph.state or len(writers) > 1 or not readers or not inside.issuperset(readers):
             return False
-    index = {i for i, node in enumerate(graph.nodes) if node in inside}
+        if min(readers) <= writers[0]:  # what was in the buffer before is an input of the job
+            return False
     needs = hazards(graph.nodes)
-    return all(i in index or not needs[i] & index for i in range(min(index), max(index)))
+    return all(i in inside or not needs[i] & inside for i in range(min(inside), max(inside)))
 
 
 def _merge(graph: Graph, members: Sequence[Node], operator: Operator, name: str) -> Graph:

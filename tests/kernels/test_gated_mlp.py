@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from hexenv.device import Device, load_device
 from hexenv.errors import ConfigError
-from hexenv.kernels import Elementwise, GatedMlp, MatMul, StageCost, Version
+from hexenv.kernels import Elementwise, GatedMlp, MatMul, StageCost, Version, fastest_us
+from hexenv.kernels import leaves as leaves_of
 from hexenv.kernels.variants import alone_on
 
 V79 = load_device("v79")
@@ -82,10 +83,33 @@ def test_a_small_vtcm_takes_fewer_tokens_at_a_time() -> None:
     assert reads[0] > reads[-1]
 
 
-def test_leaves_are_ranges_of_tokens() -> None:
-    pieces = GatedMlp("q4_0", "swiglu", 100, 64, 128).split(2)
-    assert [piece.tokens for piece in pieces] == [64, 36]  # whole tiles
-    assert GatedMlp("q4_0", "swiglu", 1, 64, 128).split(3) == (GatedMlp("q4_0", "swiglu", 1, 64, 128),)
+@pytest.mark.parametrize(("tokens", "parts"), [(1, 3), (512, 6)])
+def test_leaves_over_ffn_add_up(tokens: int, parts: int) -> None:
+    """They stream each weight once; what the split costs is the sum, read and written again, and the inputs."""
+    layer = GatedMlp("q4_0", "swiglu", tokens, 2048, 6144)
+    leaves = layer.split(parts)
+    assert [leaf.adds for leaf in leaves] == [False] + [True] * (parts - 1)
+    assert sum(leaf.ffn for leaf in leaves) == 6144
+    costs = [best(Version.HMX, leaf) for leaf in leaves]
+    weight_bytes = 3 * 2048 * 6144 / 1024 * 576
+    assert sum(cost.ddr_in_bytes for cost in costs) == weight_bytes + (parts - 1) * 4 * 2048 * tokens
+    assert sum(cost.ddr_out_bytes for cost in costs) == parts * 4 * 2048 * tokens
+    assert sum(cost.hmx_us for cost in costs) == pytest.approx(best(Version.HMX, layer).hmx_us)
+
+
+def test_leaves_over_tokens_where_the_sums_outweigh_the_weights() -> None:
+    leaves = GatedMlp("q4_0", "swiglu", 4096, 2048, 512).split(3)
+    assert [leaf.tokens for leaf in leaves] == [1376, 1376, 1344]
+    assert not any(leaf.adds for leaf in leaves)
+
+
+@pytest.mark.parametrize("tokens", [32, 128, 512])
+def test_leaves_are_short_and_beat_those_of_the_parts(tokens: int) -> None:
+    layer = GatedMlp("q4_0", "swiglu", tokens, 2048, 6144)
+    fused = [fastest_us(leaf, V79) for leaf in leaves_of(layer, V79)]
+    apart = [fastest_us(leaf, V79) for part in unfused(layer) for leaf in leaves_of(part, V79)]
+    assert max(fused) <= 500.0
+    assert sum(fused) < sum(apart)
 
 
 def test_the_layout_of_weights_counts_here_too() -> None:
