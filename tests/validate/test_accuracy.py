@@ -80,7 +80,7 @@ def test_equal_attention_shapes_give_the_clock_of_the_whole_model_runs(cases: li
 
 @pytest.mark.xfail(
     strict=True,
-    reason="median 17 %, 90th percentile 31 %: the six rows of whole prompts ran at about 0.76 of the peak core clock "
+    reason="median 18 %, 90th percentile 31 %: rows of whole prompts ran at about 0.76 of the peak core clock "
     "(attention of equal shapes takes 1.28 to 1.35 times as long there); the sources do not state their clock",
 )
 def test_target_at_the_peak_clock(cases: list[Case]) -> None:
