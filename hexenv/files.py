@@ -33,9 +33,16 @@ def csv_text(frame: pd.DataFrame) -> str:
     return frame.to_csv(index=False, float_format=FLOAT_FORMAT, na_rep="nan", lineterminator="\n")
 
 
-def write_file(path: Path, text: str | bytes) -> None:
-    """Write one file, complete on disk before it takes its name; a folder that cannot be written is a ConfigError."""
+def require_writable_file(path: Path) -> None:
+    """Prove that a file can be written at ``path``, or raise :class:`ConfigError`."""
+    if path.is_dir():
+        raise ConfigError(f"output file {str(path)!r} is a folder; give the name of a file")
     require_writable(path.parent)
+
+
+def write_file(path: Path, text: str | bytes) -> None:
+    """Write one file, complete on disk before it takes its name."""
+    require_writable_file(path)
     write_all(path.parent, {path.name: text})
 
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hexenv.device import load_device
 from hexenv.errors import EXIT_CODE, ConfigError
-from hexenv.files import csv_text, write_file
+from hexenv.files import csv_text, require_writable_file, write_file
 from hexenv.validate import document, fit, plots, report, sensitivity
 from hexenv.validate.rows import bundled_rows, read_rows
 from hexenv.validate.rules import classify
@@ -73,6 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.plot is not None:
             plots.plot_format(options.plot)
+        for path in (options.csv, options.json, options.plot, options.document):
+            if path is not None:
+                require_writable_file(path)
         if options.document is not None:
             document.refresh(options.document, _sections())
         elif options.sensitivity:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from hexenv.device import Device
+from hexenv.errors import ConfigError
 from hexenv.kernels import ExpertMatMul, FlashAttention, GatedDeltaNet, MatMul, Operator, StageCost, Version
 from hexenv.kernels.matmul import backend_version
 from hexenv.kernels.variants import alone_on
@@ -66,6 +67,8 @@ def cost(operator: Operator, device: Device, generation: Generation) -> StageCos
     """The variant that the backend runs: its engine's, with all of VTCM."""
     wanted = version(operator, generation)
     costs = [c for c in operator.costs(device.with_pipeline(generation.pipeline)) if c.version is wanted]
+    if not costs:
+        raise ConfigError(f"{operator.name} does not fit VTCM of {device.name} as {wanted.name}")
     return max(costs, key=lambda c: c.tile_class)
 
 

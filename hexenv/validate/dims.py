@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from hexenv.errors import ConfigError
 from hexenv.validate.rows import SHAPE_COLUMNS, Row
 
+LARGEST = 1 << 20
+"""Of any size."""
 _ASSIGNMENT = re.compile(r"\b(\w+)=(\w+)")
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _GROUPED_HEADS = re.compile(r"(\d+)Q/(\d+)KV heads")
@@ -45,18 +47,29 @@ class Dims:
         text = self._resolve(name, self._names)
         if text is None:
             raise ConfigError(f"{name} not stated")
-        return float(text)
+        try:
+            return float(text)
+        except ValueError:
+            raise ConfigError(f"{name} = {text!r}; allowed: a number") from None
 
     def count(self, name: str, default: int | None = None) -> int:
-        """The same as a whole number."""
-        return default if default is not None and name not in self._names else int(self[name])
+        """The same as a whole number, 1 to :data:`LARGEST`."""
+        if default is not None and name not in self._names:
+            return default
+        value = self[name]
+        if not (value == int(value) and 1 <= value <= LARGEST):
+            raise ConfigError(f"{name} = {value:g}; allowed: a whole number, 1 to {LARGEST}")
+        return int(value)
 
     def extents(self) -> tuple[int, ...]:
         """Sizes of a tensor written ``4096:64`` or ``8192x512``, fastest dimension first."""
         found = _EXTENTS.search(self._text)
         if found is None:
             raise ConfigError("tensor shape not stated (dims, for example 4096:64)")
-        return tuple(int(size) for size in re.split("[x:]", found[0]))
+        sizes = tuple(int(size) for size in re.split("[x:]", found[0]))
+        if min(sizes) < 1 or max(sizes) > LARGEST:
+            raise ConfigError(f"tensor shape {found[0]}; allowed: sizes of 1 to {LARGEST}")
+        return sizes
 
     def words(self) -> Iterator[str]:
         """The words of the text, for a model's name among them."""

@@ -96,7 +96,10 @@ def _parse(file: str, text: str) -> list[Row]:
     if not any(sorted(columns) == sorted(layout) for layout in layouts.values()):
         allowed = "; or ".join(f"{name}: {','.join(layout)}" for name, layout in layouts.items())
         raise ConfigError(f"{file} line 1: columns = {','.join(columns)!r}; allowed: {allowed}")
-    rows = [_row(file, reader.line_num, fields, columns) for fields in reader]
+    try:
+        rows = [_row(file, reader.line_num, fields, columns) for fields in reader]
+    except csv.Error as error:
+        raise ConfigError(f"{file} line {reader.line_num}: not CSV ({error})") from error
     if not rows:
         raise ConfigError(f"{file}: no rows below the header; at least one is needed")
     return rows

@@ -228,7 +228,7 @@ def subject(use: str, name: str, row: Row, dims: Dims) -> Subject:
 
 def _step(row: Row, dims: Dims) -> tuple[str, int]:
     """Kind and tokens, from ``pp512`` / ``tg64``, or in the operator layout from ``ctx=512`` / ``tg=64``."""
-    if found := re.fullmatch(r"(pp|tg)(\d+)", row["test"]):
+    if found := re.fullmatch(r"(pp|tg)([1-9]\d{0,5})", row["test"]):
         return ("prefill" if found[1] == "pp" else "decode"), int(found[2])
     return ("decode", dims.count("tg")) if dims.count("tg", 0) else ("prefill", dims.count("ctx"))
 

@@ -58,6 +58,7 @@ def test_own_rows_that_cannot_be_used_are_listed(tmp_path: Path, capsys: pytest.
         (["--device", "v99"], "unknown device 'v99'"),
         (["--plot", "here.pdf"], "plot file 'here.pdf'; allowed: a name that ends in .svg or .png"),
         (["--clock", "0"], "--clock = 0; allowed: above 0, at most 1"),
+        (["--csv", "."], "output file '.' is a folder"),
         (["--sensitivity", "--fit"], "--fit cannot be given with --sensitivity"),
     ],
 )
@@ -78,7 +79,7 @@ def test_refuses_unknown_options(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_refuses_a_folder_that_cannot_be_made(own_rows: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--rows", str(own_rows), "--csv", str(own_rows / "rows.csv")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "cannot be written: File exists" in capsys.readouterr().err
 
 
 def test_the_tables_of_a_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
