@@ -89,7 +89,11 @@ def _figure(width: float, height: float) -> tuple[Any, Any]:
 
 
 def _bytes(figure: Any, file_format: str) -> bytes:
+    """The same bytes for the same figure: no date, no random names."""
+    from matplotlib import rc_context
+
     content = io.BytesIO()
     metadata = {"Date": None} if file_format == "svg" else {}
-    figure.savefig(content, format=file_format, dpi=150, metadata=metadata)
+    with rc_context({"svg.hashsalt": "hexenv"}):
+        figure.savefig(content, format=file_format, dpi=150, metadata=metadata)
     return content.getvalue()
