@@ -53,6 +53,8 @@ class Device:
     """VTCM to HMX, fp16 operands."""
     hmx_tile_us: float = _constant("us")
     """One 32 x 32 x 32 fp16 tile product."""
+    hmx_i4_tile_us: float = _constant("us")
+    """One 64 x 32 x 32 product of u8 rows and i4 weights."""
     packet_us: float = _constant("us")
     """One HVX packet of one context."""
     fork_join_us: float = _constant("us")

@@ -210,6 +210,7 @@ class ExpertMatMul:
         weight_tiles = streams * self._weight_tiles
         decode_us = 0.0 if self.weight == "i4" else weight_tiles * unpack_us(device, self.weight, self.dequant)
         output_us = self._outputs * device.output_ns * 1e-3
+        step_us = device.hmx_i4_tile_us if self.weight == "i4" else device.hmx_tile_us
         prepare_ns = device.quantise_ns if self.weight == "i4" else device.activation_prep_ns
         activation_bytes = self._activations * F32
         decoded = form.vtcm_tile_bytes if form.decoded_tile_bytes else 0
@@ -225,7 +226,7 @@ class ExpertMatMul:
             hvx_before_us=decode_us,
             hvx_after_us=output_us,
             hvx_after_floor_us=self._outputs * F32 / device.hvx_store_bytes_per_us,
-            hmx_us=steps * self._weight_tiles * device.hmx_tile_us,
+            hmx_us=steps * self._weight_tiles * step_us,
             prologue_bytes=activation_bytes,
             prologue_hvx_us=self._activations * prepare_ns * 1e-3,
             prologue_floor_us=0.0 if overlapped else activation_bytes / device.hvx_load_bytes_per_us,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -30,8 +31,11 @@ class Chain:
         return Graph("chain", tuple(Node(n, o, r, (n,)) for n, o, r in zip(names, self.operators, reads, strict=False)))
 
 
-def tables_of(device: Device, *chains: tuple[Operator, ...], mode: Mode = Mode.FUSED) -> Tables:
-    """One job a chain, all at time 0, no deadlines; dispatch and decisions cost nothing, for laws about the engines."""
+def tables_of(device: Device, *chains: Any, mode: Mode = Mode.FUSED) -> Tables:
+    """One job a chain of operators, or a job of its own, all at time 0, no deadlines.
+
+    Dispatch and decisions cost nothing, for laws about the engines.
+    """
     streams = tuple(
         Stream(
             name=f"s{i}",
@@ -46,7 +50,7 @@ def tables_of(device: Device, *chains: tuple[Operator, ...], mode: Mode = Mode.F
             firm=False,
             weight=1.0,
             queue=1,
-            jobs=(Chain(chain),),  # type: ignore[arg-type]
+            jobs=(Chain(chain) if isinstance(chain, tuple) else chain,),
         )
         for i, chain in enumerate(chains)
     )
