@@ -68,7 +68,7 @@ class Run:
     us: float
     hmx_idle: float
     all_idle: float
-    """No engine works: fill, drain and fixed times."""
+    """No engine is booked. Fill and drain count, since the fluid model books them as latency: an upper bound."""
 
 
 def run(device: Device, work: Graph | Given) -> Run:
