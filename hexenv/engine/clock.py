@@ -154,20 +154,31 @@ def _settle_slots(tables: Any, lane: Any, trace: Any) -> bool:
 def _waits_for_contexts(lane: Any, k: int) -> bool:
     """Whether the joining stage in slot ``k`` must wait for another one to hand contexts over; asks for them.
 
-    They come at the next tile boundary of a body. A prologue goes row by row and yields at once.
+    They come at the next tile boundary of a body.
     """
     for other in range(MAX_SLOTS):
         slot = lane.slots[other]
-        if other != k and is_working(slot) and slot.contexts > slot.contexts_next:
-            if slot.phase == _BODY:
-                boundary = float(math.floor(slot.left + _TINY))
-                if boundary < slot.left - _TINY:
-                    if slot.switch_left < 0.0:
-                        slot.switch_left = boundary
-                    return True
-            slot.contexts = slot.contexts_next
-            slot.switch_left = -1.0
+        if other != k and is_working(slot) and slot.contexts > slot.contexts_next and not _switches(slot):
+            return True
     return False
+
+
+@njit
+def _switches(slot: Any) -> bool:
+    """Give ``slot`` the contexts it is due; returns whether that was at once.
+
+    In a body they change at its next tile boundary, since a fork-join splits the work of a tile for good (static split,
+    no stealing). A prologue goes row by row and changes at once.
+    """
+    if slot.phase == _BODY:
+        boundary = float(math.floor(slot.left + _TINY))
+        if boundary < slot.left - _TINY:
+            if slot.switch_left < 0.0:
+                slot.switch_left = boundary
+            return False
+    slot.contexts = slot.contexts_next
+    slot.switch_left = -1.0
+    return True
 
 
 @njit
@@ -208,10 +219,9 @@ def _leave_slot(tables: Any, lane: Any, trace: Any, k: int) -> None:
         if rest.phase == _QUEUED:
             rest.phase = _LAUNCH
         if rest.phase >= _LAUNCH and not contexts_are_fixed(config):
-            # Alone again: all contexts at once, since its next fork-join finds them idle.
-            rest.contexts = config.contexts
+            # Alone again: its next fork-join finds all contexts idle.
             rest.contexts_next = config.contexts
-            rest.switch_left = -1.0
+            _switches(rest)
     ref_ns = tables.ops[tables.variants[v].op].ref_ns
     credited = complete_stage(tables, lane, trace, j, stage, ref_ns)
     if slot.trace_row >= 0:

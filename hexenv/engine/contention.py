@@ -35,7 +35,7 @@ def _own_limit(config: Any, variant: Any, slot: Any) -> float:
     stretch = slot.slowdown * slot.noise
     if slot.phase == _PROLOGUE:
         return variant.tiles / (variant.prologue_ns[slot.contexts] * stretch)
-    ddr = slot.ddr_tile_ns / config.ddr_free
+    ddr = slot.ddr_tile_ns / config.ddr_free + variant.unloaded_ns[slot.contexts] / variant.tiles * stretch
     hvx = variant.body_hvx_ns[slot.contexts] / variant.tiles * stretch
     hmx = slot.hmx_tile_ns
     compute = max(hvx, hmx) if variant.depth >= 2.0 else hvx + hmx

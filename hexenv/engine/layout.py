@@ -138,6 +138,7 @@ VARIANT = np.dtype(
         ("storage_ns", np.float64),  # body time at the full rate of flash storage
         ("phi", np.float64),  # part of HVX time bound by VTCM reads
         ("body_hvx_ns", np.float64, (MAX_CONTEXTS + 1,)),  # elapsed body HVX time on h contexts, floors included
+        ("unloaded_ns", np.float64, (MAX_CONTEXTS + 1,)),  # of it, with one buffer: no load may run meanwhile
         ("prologue_ddr_ns", np.float64),
         ("prologue_hvx_ns", np.float64),  # context-time
         ("prologue_ns", np.float64, (MAX_CONTEXTS + 1,)),  # elapsed prologue on h contexts

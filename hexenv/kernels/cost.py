@@ -69,20 +69,32 @@ def floored_us(work_us: float, floor_us: float, contexts: int) -> float:
     return max(work_us / contexts, floor_us)
 
 
-def body_hvx_us(cost: StageCost, contexts: int, fork_join_us: float) -> float:
-    """Elapsed HVX time of the body on ``contexts`` contexts, us.
+def _forked(cost: StageCost, contexts: int, fork_join_us: float) -> tuple[float, float]:
+    """Elapsed HVX time of the body's before and after phases on ``contexts`` contexts, fork-joins included, us.
 
     A kernel forks over its contexts and pays the fork-joins, or stays on one where that is faster.
     """
-    if cost.hvx_before_us + cost.hvx_after_us <= 0.0:
-        return 0.0
 
-    def phases(workers: int) -> float:
+    def phases(workers: int, join_us: float) -> tuple[float, float]:
         before = floored_us(cost.hvx_before_us, cost.hvx_before_floor_us, workers)
-        return before + floored_us(cost.hvx_after_us, cost.hvx_after_floor_us, workers)
+        after = floored_us(cost.hvx_after_us, cost.hvx_after_floor_us, workers)
+        joins_us = cost.fork_joins * join_us / ((before > 0.0) + (after > 0.0))
+        return before and before + joins_us, after and after + joins_us
 
-    alone = phases(1)
-    return alone if contexts == 1 else min(alone, phases(contexts) + cost.fork_joins * fork_join_us)
+    if cost.hvx_before_us + cost.hvx_after_us <= 0.0:
+        return 0.0, 0.0
+    alone = phases(1, 0.0)
+    return alone if contexts == 1 else min(alone, phases(contexts, fork_join_us), key=sum)
+
+
+def body_hvx_us(cost: StageCost, contexts: int, fork_join_us: float) -> float:
+    """Elapsed HVX time of the body on ``contexts`` contexts, us."""
+    return sum(_forked(cost, contexts, fork_join_us))
+
+
+def unloaded_us(cost: StageCost, contexts: int, fork_join_us: float) -> float:
+    """Part of the body in which HVX reads the only buffer, so that no load can run, us. With two buffers: 0."""
+    return _forked(cost, contexts, fork_join_us)[0] if cost.depth < 2 else 0.0
 
 
 def prologue_us(cost: StageCost, contexts: int, ddr_bytes_per_us: float) -> float:
@@ -96,16 +108,15 @@ def body_us(cost: StageCost, contexts: int, fork_join_us: float, ddr_bytes_per_u
 
     At depth 2 or more storage, DMA, HVX and HMX of neighbouring tiles overlap, so the body takes the largest of them
     and one tile's remaining phases fill and drain the pipeline; what an HVX phase itself streams is part of that phase.
-    At depth 1 HMX is waited on at once and only the next DMA and storage load overlap (llama.cpp Hexagon matmul with 32
-    tokens or fewer).
+    At depth 1 HMX is waited on at once and the next load overlaps with HMX and the store, not with the HVX phase that
+    still reads the one buffer (llama.cpp Hexagon matmul with 32 tokens or fewer).
     """
     ddr = (cost.ddr_in_bytes + cost.ddr_out_bytes) / ddr_bytes_per_us
     hvx = body_hvx_us(cost, contexts, fork_join_us)
     compute = (hvx, cost.hmx_us) if cost.depth >= 2 else (hvx + cost.hmx_us,)
-    lanes = (cost.storage_us, ddr, *compute)
-    steady = max(lanes)
-    streamed = ddr - _dma_bytes(cost) / ddr_bytes_per_us if ddr < steady else 0.0
-    return steady, (sum(lanes) - steady - streamed) / cost.tiles
+    steady = max(cost.storage_us, ddr + unloaded_us(cost, contexts, fork_join_us), *compute)
+    in_turn = cost.storage_us + _dma_bytes(cost) / ddr_bytes_per_us + hvx + cost.hmx_us
+    return steady, max(0.0, in_turn - steady) / cost.tiles
 
 
 def _dma_bytes(cost: StageCost) -> float:

@@ -76,10 +76,10 @@ class Phase(Flow):
     work_us: float = 0.0
     """Context-time."""
     phi: float = 0.0
+    floor_us: float = 0.0
+    """Time its loads or stores take, whatever the contexts."""
     stream_bytes: float = 0.0
-    """Bytes that its loads or stores exchange with DDR meanwhile."""
-    stream_limit: float = 0.0
-    """What those loads or stores ask of DDR at most, bytes/us."""
+    """Bytes that they exchange with DDR."""
     slowdown: float = field(init=False, default=1.0)
     busy_us: float = field(init=False, default=0.0)
     """Context-time spent so far, slow-down included, waits for DDR left out."""
@@ -91,8 +91,8 @@ class Phase(Flow):
 
     @property
     def speed(self) -> float:
-        """Part of the phase per us that the contexts would do if DDR kept up."""
-        return self.workers / (self.work_us * self.slowdown) if self.work_us > 0.0 else float("inf")
+        """Part of the phase per us if DDR keeps up."""
+        return 1.0 / max(self.work_us * self.slowdown / self.workers, self.floor_us)
 
 
 class DdrChannel:
@@ -130,7 +130,7 @@ class DdrChannel:
         streams = [phase for phase in phases if phase.stream_bytes > 0.0]
         stages = {phase.stage for phase in streams}.union(t.stage for ring in self._rings.values() for t in ring)
         left = self._chip.ddr_bytes_per_us * (self._chip.eta_shared if len(stages) > 1 else 1.0)
-        asked = {phase: min(phase.stream_limit, phase.stream_bytes * phase.speed) for phase in streams}
+        asked = {phase: phase.stream_bytes * phase.speed for phase in streams}
         streams.sort(key=lambda phase: asked[phase])
         for i, phase in enumerate(streams):
             given = min(asked[phase], left / (len(streams) - i))

@@ -39,7 +39,7 @@ class StageRun:
     ready_us: float
     """Launched, and its contexts are free."""
     body_us: float
-    """Set-up and prologue are over."""
+    """The prologue is over."""
     end_us: float
 
 
@@ -152,7 +152,7 @@ class Machine:
         self._slots[slot] = None
         other = self._other(slot)
         if other is not None:
-            other.contexts = other.contexts_next = self.chip.contexts
+            other.contexts_next = self.chip.contexts
         if gone is not None and gone.handed_over is not None:
             self.loop.fire(gone.handed_over)
 

@@ -34,7 +34,9 @@ class Stage:
     def __init__(self, machine: Machine, index: int, cost: StageCost, contexts: int) -> None:
         self.index = index
         self.contexts = contexts
+        """What it holds now."""
         self.contexts_next = contexts
+        """What it is due: less from a tile boundary on, when a joining stage asks; more from its next fork-join on."""
         self.finished = Signal()
         self.in_tile = False
         """A hand-over of contexts must wait for the tile's end."""
@@ -44,10 +46,16 @@ class Stage:
         self._machine = machine
         self._cost = cost
         self._forks = _spread(cost.fork_joins, cost.tiles * max(1, _phases(cost)))
-        loaded = max(0.0, cost.ddr_in_bytes - cost.hvx_before_floor_us * machine.chip.hvx_load_bytes_per_us)
-        stored = max(0.0, cost.ddr_out_bytes - cost.hvx_after_floor_us * machine.chip.hvx_store_bytes_per_us)
-        self._load_bytes = loaded / cost.tiles
-        self._store_bytes = stored / cost.tiles
+        loads = machine.chip.hvx_load_bytes_per_us
+        stores = machine.chip.hvx_store_bytes_per_us
+        self._prologue_streamed = min(cost.prologue_bytes, cost.prologue_floor_us * loads)
+        self._streamed = {
+            "before": min(cost.ddr_in_bytes, cost.hvx_before_floor_us * loads) / cost.tiles,
+            "after": min(cost.ddr_out_bytes, cost.hvx_after_floor_us * stores) / cost.tiles,
+        }
+        """Bytes of a tile that HVX loads or stores itself; DMA moves the rest."""
+        self._load_bytes = cost.ddr_in_bytes / cost.tiles - self._streamed["before"]
+        self._store_bytes = cost.ddr_out_bytes / cost.tiles - self._streamed["after"]
         self._loaded: list[Signal] = []
         self._multiplied: list[Signal] = []
         self._stored: list[Signal] = []
@@ -58,11 +66,12 @@ class Stage:
         return self._cost.hvx_before_us + self._cost.hvx_after_us + self._cost.prologue_hvx_us > 0.0
 
     def work(self) -> Thread:
-        """Set-up, prologue and body."""
-        yield self._machine.loop.timer(self._cost.fixed_us)
+        """Prologue, body, and the kernel's fixed time: most of it is the flush of its results."""
+        self.contexts = self.contexts_next
         yield from self._prologue()
         self._machine.mark(self.index, "body")
         yield from self._body()
+        yield self._machine.loop.timer(self._cost.fixed_us)
 
     def _prologue(self) -> Thread:
         """Activation preparation: rows come in by DMA, HVX turns them into tiles; nothing else of the stage runs."""
@@ -70,22 +79,17 @@ class Stage:
         if cost.prologue_bytes + cost.prologue_hvx_us <= 0.0:
             return
         blocks = max(1, math.ceil(cost.prologue_bytes / (chip.contexts * chip.block_bytes)))
-        stream_bytes = min(cost.prologue_bytes, cost.prologue_floor_us * chip.hvx_load_bytes_per_us) / blocks
-        size = cost.prologue_bytes / blocks - stream_bytes
+        streamed = self._prologue_streamed / blocks
+        size = cost.prologue_bytes / blocks - streamed
         push = self._machine.ddr.push
         loaded = [push(self.index, "prologue", b, size) for b in range(min(PROLOGUE_BUFFERS, blocks))]
         for block in range(blocks):
             yield loaded[block]
             self._boundary()
-            if cost.prologue_hvx_us + stream_bytes > 0.0:
-                yield self._phase(
-                    "prologue",
-                    block,
-                    self.contexts,
-                    cost.prologue_hvx_us / blocks,
-                    stream_bytes,
-                    chip.hvx_load_bytes_per_us,
-                )
+            self.contexts = max(self.contexts, self.contexts_next)
+            work, floor = cost.prologue_hvx_us / blocks, cost.prologue_floor_us / blocks
+            if work + floor > 0.0:
+                yield self._phase("prologue", block, self.contexts, work, floor, streamed)
             self.in_tile = False
             if block + PROLOGUE_BUFFERS < blocks:
                 loaded.append(push(self.index, "prologue", block + PROLOGUE_BUFFERS, size))
@@ -160,19 +164,20 @@ class Stage:
         """Fork one tile's HVX work of the body over the contexts, and join."""
         cost, chip = self._cost, self._machine.chip
         if kind == "before":
-            work, floor, limit = cost.hvx_before_us, cost.hvx_before_floor_us, chip.hvx_load_bytes_per_us
+            work, floor = cost.hvx_before_us, cost.hvx_before_floor_us
         else:
-            work, floor, limit = cost.hvx_after_us, cost.hvx_after_floor_us, chip.hvx_store_bytes_per_us
+            work, floor = cost.hvx_after_us, cost.hvx_after_floor_us
         if work + floor <= 0.0:
             return
+        self.contexts = max(self.contexts, self.contexts_next)
         workers = self._workers()
         forks = next(self._forks)
         if workers > 1:
             yield self._machine.loop.timer(forks * chip.fork_join_us)
-        yield self._phase(kind, tile, workers, work / cost.tiles, floor * limit / cost.tiles, limit)
+        yield self._phase(kind, tile, workers, work / cost.tiles, floor / cost.tiles, self._streamed[kind])
 
     def _phase(
-        self, kind: str, tile: int, workers: int, work_us: float, stream_bytes: float, stream_limit: float
+        self, kind: str, tile: int, workers: int, work_us: float, floor_us: float, stream_bytes: float
     ) -> Signal:
         phase = Phase(
             1.0,
@@ -182,8 +187,8 @@ class Stage:
             workers=workers,
             work_us=work_us,
             phi=self._cost.phi,
+            floor_us=floor_us,
             stream_bytes=stream_bytes,
-            stream_limit=stream_limit,
         )
         self._machine.loop.flows.append(phase)
         return phase.done

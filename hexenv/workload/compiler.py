@@ -34,7 +34,7 @@ from hexenv.engine.layout import (
 )
 from hexenv.errors import ConfigError
 from hexenv.kernels import StageCost, leaves, offers
-from hexenv.kernels.cost import alone_us, body_hvx_us, body_us, prologue_us
+from hexenv.kernels.cost import alone_us, body_hvx_us, body_us, prologue_us, unloaded_us
 from hexenv.kernels.operator import Operator
 from hexenv.kernels.techniques import apply
 from hexenv.workload.constants import scaled_constants
@@ -274,6 +274,7 @@ class _Compiler:
         for h in range(MAX_CONTEXTS + 1):
             contexts = max(h, 1)  # a variant that needs HVX never runs without
             row["body_hvx_ns"][h] = 1e3 * body_hvx_us(cost, contexts, fork_join)
+            row["unloaded_ns"][h] = 1e3 * unloaded_us(cost, contexts, fork_join)
             row["prologue_ns"][h] = 1e3 * prologue_us(cost, contexts, free)
             row["latency_ns"][h] = 1e3 * (cost.fixed_us + body_us(cost, contexts, fork_join, free)[1])
             row["alone_ns"][h] = max(1, _ns(alone_us(cost, contexts, fork_join, free)))

@@ -127,7 +127,7 @@ def test_prologue_overlaps_nothing_of_its_own_stage() -> None:
 
 
 def test_joining_takes_effect_at_the_residents_tile_boundary() -> None:
-    """A resident on 4 contexts gives 2 away when its tile ends; the joining stage starts then."""
+    """A resident on 4 contexts gives 2 away when its tile ends, and takes them back when its next one ends."""
     resident = Kernel(tiles=4, hvx=1600.0)
     joining = Kernel(tiles=1, hvx=200.0)
     sim = start(Source((one(resident),)), Source((one(joining),), times=(150.0,)))
@@ -135,11 +135,11 @@ def test_joining_takes_effect_at_the_residents_tile_boundary() -> None:
     assert sim.views["now_ns"][0] == 150_000
     play(sim, action(0, share=1))
     finish(sim)
-    # Tile 2 of 4 ends at 200 us; the joining stage runs 100 us on 2 contexts to 300; the resident does half a tile in
-    # that time and the other 1.5 tiles on 4 contexts.
+    # Tile 2 of 4 ends at 200 us; the joining stage runs 100 us on 2 contexts to 300; the resident's tile 3 is forked
+    # over 2 contexts and takes 200 us, tile 4 runs on 4 again.
     ends = ends_us(sim)
     assert ends[1] == pytest.approx(300, abs=0.01)
-    assert ends[0] == pytest.approx(450, abs=0.01)
+    assert ends[0] == pytest.approx(500, abs=0.01)
 
 
 @pytest.mark.parametrize(

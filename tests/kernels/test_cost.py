@@ -23,6 +23,18 @@ def test_without_a_second_buffer_hvx_and_hmx_take_turns() -> None:
     assert alone_us(stage, 2, 0.0, 10.0) == pytest.approx(60.0 + 50.0 + 30.0 / 10)
 
 
+def test_with_one_buffer_the_next_load_waits_for_the_phase_that_reads_it() -> None:
+    stage = cost(ddr_in_bytes=800.0, hvx_before_us=120.0, hmx_us=50.0, depth=1)
+    assert alone_us(stage, 2, 0.0, 10.0) == pytest.approx(80.0 + 60.0 + 50.0 / 10)
+
+
+def test_what_a_phase_stores_itself_does_not_drain_the_pipeline_again() -> None:
+    work = {"ddr_out_bytes": 200.0, "hvx_after_us": 120.0, "hmx_us": 50.0}
+    by_dma, streamed = cost(**work), cost(**work, hvx_after_floor_us=30.0)
+    assert alone_us(by_dma, 2, 0.0, 10.0) == pytest.approx(60.0 + (50.0 + 20.0) / 10)
+    assert alone_us(streamed, 2, 0.0, 10.0) == pytest.approx(60.0 + 50.0 / 10)
+
+
 def test_phases_bound_by_ddr_stop_scaling_with_contexts() -> None:
     stage = cost(hvx_before_us=60.0, hvx_after_us=60.0, hvx_after_floor_us=25.0)
     assert body_hvx_us(stage, 2, 0.0) == pytest.approx(60.0)

@@ -102,7 +102,8 @@ def test_variants_hold_what_a_stage_needs(tables):
     for i, row in enumerate(v):
         compute = (row["body_hvx_ns"][h], row["hmx_ns"])
         overlapping = compute if row["depth"] >= 2 else (sum(compute),)
-        steady = max(row["storage_ns"], row["ddr_ns"] / free, *overlapping)
+        loading = row["ddr_ns"] / free + row["unloaded_ns"][h]
+        steady = max(row["storage_ns"], loading, *overlapping)
         assert row["alone_ns"][h] == pytest.approx(whole[i, h] + steady, abs=1.0)
         assert tables.ops["variant"][row["op"], row["version"], row["tile"]] == i
     assert (np.diff(v["alone_ns"][:, 1 : MAX_CONTEXTS + 1], axis=1) <= 0).mean() > 0.9  # more contexts help
