@@ -1,35 +1,93 @@
-"""Schedulers behind one interface, made by name. Learned policies come from a checkpoint: see ``agents.learned``."""
+"""Schedulers behind one interface, made by name. Learned policies come from a checkpoint: see ``agents.learned``.
+
+``docs/schedulers.md`` says what each rule isolates, where it comes from and how it was tuned.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
+from agents.controls import online_barrier, online_pairs, online_serial, online_unfused, online_versions
 from agents.ordered import concurrent, edf, serial
-from agents.paired import greedy_pair, greedy_versions, slack_gate
+from agents.orion import Orion
+from agents.paired import greedy_pair, greedy_versions, slack_gate, slack_gate_tuned
+from agents.pod import Pod
+from agents.rule import Parameter, Rule
 from agents.scheduler import Scheduler
+from agents.static_pairs import hfuse, static_pairs
+from agents.tacker import aker, tacker
+from agents.tuned import tuned_values
 from agents.uniform import Uniform
+from agents.window import window
 from hexenv.errors import ConfigError
 
-__all__ = ["Scheduler", "make", "names"]
+__all__ = ["Scheduler", "make", "names", "rule"]
 
-_MAKERS: dict[str, Callable[[], Scheduler]] = {
-    "random": Uniform,
-    "serial": serial,
-    "edf": edf,
-    "concurrent": concurrent,
-    "greedy_pair": greedy_pair,
-    "greedy_versions": greedy_versions,
-    "slack_gate": slack_gate,
+_MARGINS_US = (0.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0, 4000.0, 6000.0)
+_GUARDS = (0.0, 0.02, 0.04, 0.08, 0.16, 0.24, 0.32)
+_LEAST_GAINS = (1.001, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6)
+_SHARED_MARGIN = Parameter("margin_us", _MARGINS_US, owner="slack_gate")
+_LEGAL = (
+    Parameter("hmx_lock", ("batch", "op", "chunk"), owner="concurrent"),
+    Parameter("vtcm_split", ("static", "on_demand"), owner="concurrent"),
+    Parameter("context_split", ("static", "shared"), owner="concurrent"),
+)
+
+_RULES: dict[str, Rule] = {
+    "random": Rule(Uniform),
+    "serial": Rule(serial),
+    "edf": Rule(edf),
+    "concurrent": Rule(concurrent, _LEGAL),
+    "online_serial": Rule(online_serial, (_SHARED_MARGIN,)),
+    "online_unfused": Rule(online_unfused, (_SHARED_MARGIN, *_LEGAL)),
+    "online_barrier": Rule(online_barrier, (_SHARED_MARGIN,)),
+    "static_pairs": Rule(static_pairs, (Parameter("share", (0, 1, 2)), Parameter("least_gain", _LEAST_GAINS))),
+    "greedy_pair": Rule(greedy_pair),
+    "greedy_versions": Rule(greedy_versions),
+    "online_pairs": Rule(online_pairs, (_SHARED_MARGIN,)),
+    "online_versions": Rule(online_versions, (_SHARED_MARGIN,)),
+    "hfuse": Rule(hfuse, (Parameter("least_gain", _LEAST_GAINS),)),
+    "pod": Rule(Pod),
+    "orion": Rule(
+        Orion,
+        (Parameter("duration", (0.0, 0.025, 0.05, 0.1, 0.2, 0.5)), Parameter("contexts", (0.25, 0.5, 1.0)), *_LEGAL),
+    ),
+    "window": Rule(window, (Parameter("tasks", (1, 2, 3, 4, 6)), Parameter("hold_us", (200.0, 400.0, 800.0, 1600.0)))),
+    "tacker": Rule(tacker, (Parameter("guard", _GUARDS),)),
+    "aker": Rule(aker, (Parameter("guard", _GUARDS),)),
+    "slack_gate": Rule(slack_gate, (_SHARED_MARGIN,)),
+    "slack_gate_tuned": Rule(slack_gate_tuned, (Parameter("margin_us", _MARGINS_US),), per_scenario=True),
 }
 
 
 def names() -> tuple[str, ...]:
     """Names of the rules that :func:`make` knows, from the simplest up."""
-    return tuple(_MAKERS)
+    return tuple(_RULES)
 
 
-def make(name: str) -> Scheduler:
-    """Build the rule called ``name`` with its default settings; ConfigError for an unknown name."""
-    if name not in _MAKERS:
-        raise ConfigError(f"scheduler {name!r} is unknown; allowed are {', '.join(_MAKERS)}")
-    return _MAKERS[name]()
+def rule(name: str) -> Rule:
+    """The registry's entry for ``name``; ConfigError for an unknown one."""
+    if name not in _RULES:
+        raise ConfigError(f"scheduler {name!r} is unknown; allowed are {', '.join(_RULES)}")
+    return _RULES[name]
+
+
+def make(name: str, **values: Any) -> Scheduler:
+    """Build the rule called ``name``.
+
+    Args:
+        name: one of :func:`names`.
+        values: settings of its builder; by default the tuned ones (``agents/tuned.toml``), else the builder's own.
+
+    Raises:
+        ConfigError: the rule, or a setting of it, is unknown.
+    """
+    entry = rule(name)
+    allowed = [parameter.name for parameter in entry.parameters]
+    for key in values:
+        if key not in allowed:
+            raise ConfigError(f"scheduler {name!r} has no setting {key!r}; allowed: {', '.join(allowed) or 'none'}")
+    if entry.per_scenario:
+        return entry.build(**values)
+    tuned = {p.name: tuned_values(p.owner or name).get(p.name) for p in entry.parameters}
+    return entry.build(**{key: value for key, value in tuned.items() if value is not None} | values)

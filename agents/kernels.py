@@ -30,9 +30,11 @@ _SERIAL, _CONCURRENT = int(Mode.SERIAL), int(Mode.CONCURRENT)
 _FUSED_SERIAL, _FUSED = int(Mode.FUSED_SERIAL), int(Mode.FUSED)
 _STATIC = int(Split.STATIC)
 _NEVER = int(NO_DEADLINE)
-_DUE, _SPARE, _REST, _JOB = range(4)
-_NO_GAIN = 1.001
+_DUE, _SPARE, _REST, _JOB, _ALLOWED = range(5)
+NO_GAIN = 1.001
 """A pair must gain more than the rounding of times to ns."""
+HMX_BOUND, HVX_BOUND, DMA_BOUND, UNKNOWN = range(4)
+"""The engine that a variant keeps busy."""
 
 FIFO = 0
 """Order of tasks: oldest job first."""
@@ -59,24 +61,41 @@ class Placed(NamedTuple):
     work: float  # what it still takes by itself, ns: the queue of a deadline shrinks by it
 
 
+ANY_ENGINES = 0
+"""Pairs of any two variants."""
+MATRIX_AND_VECTOR = 1
+"""Pairs of a variant with HMX work and one without."""
+DIFFERENT_ENGINES = 2
+"""These, and pairs of variants that different engines keep busy for more than half of their time."""
+
+
 class Pairing(NamedTuple):
-    """What kind of pairs a rule makes."""
+    """What kind of pairs a rule makes. Two rules that differ in one mechanism differ in one field."""
 
     any_version: bool  # otherwise a stage keeps the version of its fastest variant
-    gated: bool  # pairs must keep the known deadlines, and the most urgent partner that gains comes first
+    gated: bool  # pairs must keep the known deadlines
+    in_order: bool  # the most urgent partner that gains comes first, not the one that gains most
     margin: float  # of a gate: ns of spare time that must stay
+    guard: float = 0.0  # of a gate: part of each job's whole deadline that must stay
+    guests: bool = False  # only best-effort work joins, and only a stage with a deadline
+    joins: bool = True  # otherwise a pair is launched as one, and nothing joins a running stage
+    knee: bool = False  # the joining stage must end no later than the one it joins
+    engines: int = ANY_ENGINES
+    least_gain: float = NO_GAIN  # time one after the other over joint time
+    window: int = 1  # ready tasks that are waited for before an empty device is filled
+    hold: float = 0.0  # ns after its arrival for which a job may be held back to fill the window
 
 
 class Known(NamedTuple):
     """The deadlines a gate protects."""
 
     n: int
-    rows: np.ndarray  # (MAX_VISIBLE + MAX_SLOTS, 4), a row a job: _DUE, _SPARE, _REST in ns, and the job slot
+    rows: np.ndarray  # (MAX_VISIBLE + MAX_SLOTS, 5), a row a job: _DUE, _SPARE, _REST, _JOB (its slot), _ALLOWED; ns
 
 
 def nothing_known() -> Known:
     """No deadline to protect yet, and room for all that a view may show: the kernels allocate nothing."""
-    return Known(0, np.empty((MAX_VISIBLE + MAX_SLOTS, 4)))
+    return Known(0, np.empty((MAX_VISIBLE + MAX_SLOTS, 5)))
 
 
 def costs_of(tables: Tables) -> Costs:
@@ -229,21 +248,22 @@ def fastest_pick(view: Any, mask: np.ndarray, costs: Costs, task: int) -> int:
 
 
 @njit
-def _add_job(rows: np.ndarray, n: int, job: int, due: float, rest: float) -> int:
+def _add_job(rows: np.ndarray, n: int, job: int, due: float, rest: float, allowed: int) -> int:
     for i in range(n):
         if rows[i, _JOB] == job:
             rows[i, _REST] = max(rows[i, _REST], rest)
             return n
-    rows[n, _JOB], rows[n, _DUE], rows[n, _REST] = job, due, rest
+    rows[n, _JOB], rows[n, _DUE], rows[n, _REST], rows[n, _ALLOWED] = job, due, rest, allowed
     return n + 1
 
 
 @njit
-def known_deadlines(view: Any, costs: Costs, known: Known) -> Known:
+def known_deadlines(view: Any, costs: Costs, known: Known, guard: float) -> Known:
     """Fill ``known`` with the deadlines that can still be met.
 
     Spare time is what is left before the deadline when the device serves the rest of that job and of every job with an
-    earlier or equal deadline, one stage at a time (T_queue + T_rest of the chain rule).
+    earlier or equal deadline, one stage at a time (T_queue + T_rest of the chain rule), less the part ``guard`` of the
+    time the job was given.
     """
     rows = known.rows
     n = 0
@@ -251,16 +271,17 @@ def known_deadlines(view: Any, costs: Costs, known: Known) -> Known:
         task = view.tasks[k]
         if task.deadline_ns < _NEVER and task.slack_ns >= 0:
             rest = costs.stretch[task.stream] * max(task.critical_ns, task.job_ref_ns - task.earned_ns)
-            n = _add_job(rows, n, task.job, _due(view, task.deadline_ns), rest)
+            due, allowed = _due(view, task.deadline_ns), view.streams[task.stream].deadline_ns
+            n = _add_job(rows, n, task.job, due, rest, allowed)
     for k in range(MAX_SLOTS):
         resident = view.residents[k]
         busy = resident.phase != _FREE and not resident.dropped
         if busy and resident.deadline_ns < _NEVER and resident.slack_ns >= 0:
             due = _due(view, resident.deadline_ns)
             rest = costs.stretch[resident.stream] * (due - resident.slack_ns)
-            n = _add_job(rows, n, resident.job, due, rest)
+            n = _add_job(rows, n, resident.job, due, rest, view.streams[resident.stream].deadline_ns)
     for i in range(n):
-        rows[i, _SPARE] = rows[i, _DUE]
+        rows[i, _SPARE] = rows[i, _DUE] - guard * rows[i, _ALLOWED]
         for j in range(n):
             if rows[j, _DUE] <= rows[i, _DUE]:
                 rows[i, _SPARE] -= rows[j, _REST]
@@ -294,6 +315,30 @@ def _version_allowed(costs: Costs, pairing: Pairing, op: int, variant: int) -> b
 
 
 @njit
+def bound_by(costs: Costs, row: int, busy: float) -> int:
+    """The engine that variant ``row`` alone keeps busy most, if for at least the part ``busy`` of its time."""
+    variant, config = costs.variants[row], costs.config
+    alone = float(variant.alone_ns[config.contexts])
+    hmx = variant.hmx_ns / alone
+    hvx = (variant.hvx_ns + variant.prologue_hvx_ns) / (alone * config.contexts)
+    ddr = (variant.ddr_ns + variant.prologue_ddr_ns) / (alone * config.ddr_free)
+    if max(hmx, hvx, ddr) < busy:
+        return UNKNOWN
+    if hmx >= max(hvx, ddr):
+        return HMX_BOUND
+    return HVX_BOUND if hvx >= ddr else DMA_BOUND
+
+
+@njit
+def _engines_match(costs: Costs, engines: int, a: int, b: int) -> bool:
+    """Whether a rule that pairs by engines may pair variants ``a`` and ``b``."""
+    if engines == ANY_ENGINES or costs.variants[a].uses_hmx != costs.variants[b].uses_hmx:
+        return True
+    first, second = bound_by(costs, a, 0.5), bound_by(costs, b, 0.5)
+    return engines == DIFFERENT_ENGINES and first != second and first != UNKNOWN and second != UNKNOWN
+
+
+@njit
 def urgent_task(view: Any, mask: np.ndarray, a: Placed) -> int:
     """The legal task with the earliest deadline if that is earlier than ``a``'s, else -1."""
     task = first_task(view, mask, EDF, -1)
@@ -318,11 +363,13 @@ def _partner_variant(
     view: Any, mask: np.ndarray, costs: Costs, pairing: Pairing, known: Known, a: Placed, task: int, planned: bool
 ) -> tuple[float, int]:
     """Best ``(gain, action)`` of ``task`` beside ``a``; action 0 if no admitted variant gains."""
-    best_gain, best = _NO_GAIN, 0
+    best_gain, best = pairing.least_gain, 0
     op = view.tasks[task].op
     for variant in range(N_VARIANTS):
         row = _variant_row(costs, op, variant)
         if row < 0 or not _version_allowed(costs, pairing, op, variant):
+            continue
+        if not _engines_match(costs, pairing.engines, a.row, row):
             continue
         b = fresh(view, costs, task, row)
         for share in range(N_SHARES):
@@ -331,6 +378,8 @@ def _partner_variant(
                 a_end, b_end = corun_ns(costs, a, b, own_contexts(costs, a.row, row, share))
                 joint = max(a_end, b_end)
                 gain = (a.work + b.work) / joint
+                if pairing.knee and b_end > a_end:
+                    continue
                 if gain > best_gain and keeps_deadlines(known, pairing.margin, joint, a, b):
                     best_gain, best = gain, action
     return best_gain, best
@@ -343,18 +392,22 @@ def best_partner(
     """Best ``(gain, action)`` beside ``a``; action 0 if no pair gains (and, for a gate, is admitted).
 
     Gain is the time both would take one after the other (the joining one in its fastest variant) over their joint time,
-    so a slow version pays only where it frees an engine that the other stage needs. A gate takes the most urgent task
-    that gains, the others the highest gain of all. A task more urgent than ``a`` comes before all others, since nobody
-    else may keep it from the next free slot. ``planned`` is the task that ``a`` would be if it were picked first, or -1
-    if ``a`` is on the device and the mask speaks of its partners.
+    so a slow version pays only where it frees an engine that the other stage needs. A task more urgent than ``a`` comes
+    before all others, since nobody else may keep it from the next free slot (with guests, no such task joins).
+    ``planned`` is the task that ``a`` would be if it were picked first, or -1 if ``a`` is on the device and the mask
+    speaks of its partners.
     """
-    best_gain, best, best_task = _NO_GAIN, 0, -1
-    urgent = urgent_task(view, mask, a) if planned < 0 else -1
+    best_gain, best, best_task = pairing.least_gain, 0, -1
+    if pairing.guests and a.due == np.inf:
+        return best_gain, best
+    urgent = urgent_task(view, mask, a) if planned < 0 and not pairing.guests else -1
     for task in range(view.n_tasks):
         if task == planned or (urgent >= 0 and task != urgent):
             continue
+        if pairing.guests and view.tasks[task].deadline_ns < _NEVER:
+            continue
         gain, action = _partner_variant(view, mask, costs, pairing, known, a, task, planned >= 0)
-        if pairing.gated:
+        if pairing.in_order:
             better = best_task < 0 or _before(view.tasks[task], view.tasks[best_task], EDF)
         else:
             better = gain > best_gain
@@ -366,7 +419,7 @@ def best_partner(
 @njit
 def first_of_pair(view: Any, mask: np.ndarray, costs: Costs, pairing: Pairing, known: Known, task: int) -> int:
     """Pick of ``task`` for an empty device: in the variant that leaves the best partner, or else its fastest one."""
-    best_gain, best = _NO_GAIN, fastest_pick(view, mask, costs, task)
+    best_gain, best = pairing.least_gain, fastest_pick(view, mask, costs, task)
     op = view.tasks[task].op
     for variant in range(N_VARIANTS):
         action = action_of(task, variant, 0)
@@ -400,9 +453,24 @@ def urgent_join(view: Any, mask: np.ndarray, costs: Costs, pairing: Pairing, kno
             action = action_of(task, variant, share)
             if mask[action]:
                 _, end = corun_ns(costs, a, b, own_contexts(costs, a.row, row, share))
-                if end < min(best_ns, (a.work + b.work) / _NO_GAIN):
+                if end < min(best_ns, (a.work + b.work) / NO_GAIN):
                     best_ns, best = end, action
     return best
+
+
+@njit
+def should_hold(view: Any, costs: Costs, pairing: Pairing, known: Known) -> bool:
+    """Whether an empty device waits for more ready tasks: no job is held too long and no deadline loses its margin."""
+    wait = float(costs.config.wait_max_ns)
+    if view.n_tasks >= pairing.window:
+        return False
+    for k in range(view.n_tasks):
+        if float(view.now_ns - view.tasks[k].arrival_ns) + wait > pairing.hold:
+            return False
+    safe = True
+    for i in range(known.n):
+        safe &= known.rows[i, _SPARE] >= wait + pairing.margin
+    return safe
 
 
 # ---- rules, a lane at a time ---------------------------------------------------------------------------------------
@@ -432,12 +500,290 @@ def act_in_pairs(
     for lane in range(views.shape[0]):
         view, mask = views[lane], masks[lane]
         slot = resident_slot(view)
-        if pairing.gated:
-            known = known_deadlines(view, costs, known)
+        actions[lane] = 0
+        if pairing.gated or pairing.window > 1:
+            known = known_deadlines(view, costs, known, pairing.guard)
+        hold = slot < 0 and should_hold(view, costs, pairing, known)
+        if not pairing.gated:
+            known = Known(0, known.rows)
         if slot < 0:
             task = first_task(view, mask, EDF, -1)
-            actions[lane] = first_of_pair(view, mask, costs, pairing, known, task) if task >= 0 else 0
-        else:
+            if task >= 0 and not hold:
+                actions[lane] = first_of_pair(view, mask, costs, pairing, known, task)
+        elif pairing.joins or view.residents[slot].phase == _PENDING:
             a = placed(view, costs, slot)
             _, action = best_partner(view, mask, costs, pairing, known, a, -1)
-            actions[lane] = action if action > 0 else urgent_join(view, mask, costs, pairing, known, a)
+            if action == 0 and not pairing.guests:
+                action = urgent_join(view, mask, costs, pairing, known, a)
+            actions[lane] = action
+
+
+# ---- pairs made offline --------------------------------------------------------------------------------------------
+
+
+@njit
+def _unplaced(costs: Costs, op: int, row: int) -> Placed:
+    """Variant ``row`` of ``op`` as it would start on an empty device."""
+    latency = dispatch_ns(costs.config)
+    return Placed(row, 1.0, latency, np.inf, latency + costs.ops[op].ref_ns)
+
+
+@njit
+def _static_pair(costs: Costs, a_op: int, b_op: int, share: int, least_gain: float) -> int:
+    """Code of the pair of variants and the share with the least joint time, -1 if it gains too little.
+
+    Both stay in the version of their fastest variant, and must fit VTCM together. ``share`` -1 searches the share of
+    ``b_op``; else it is that class where both stages use HVX.
+    """
+    best_gain, best = least_gain, -1
+    for i in range(N_VARIANTS):
+        for j in range(N_VARIANTS):
+            a_row, b_row = _variant_row(costs, a_op, i), _variant_row(costs, b_op, j)
+            if a_row < 0 or b_row < 0:
+                continue
+            va, vb = costs.variants[a_row], costs.variants[b_row]
+            same_versions = va.version == costs.variants[costs.ops[a_op].fastest].version
+            same_versions &= vb.version == costs.variants[costs.ops[b_op].fastest].version
+            if not same_versions or va.vtcm_bytes + vb.vtcm_bytes > costs.config.vtcm_bytes:
+                continue
+            a, b = _unplaced(costs, a_op, a_row), _unplaced(costs, b_op, b_row)
+            for s in range(N_SHARES):
+                fixed = share if va.uses_hvx and vb.uses_hvx else 0
+                contexts = own_contexts(costs, a_row, b_row, s)
+                if contexts < 0 or (share >= 0 and s != fixed):
+                    continue
+                gain = (a.work + b.work) / max(corun_ns(costs, a, b, contexts))
+                if gain > best_gain:
+                    best_gain, best = gain, (i * N_VARIANTS + j) * N_SHARES + s
+    return best
+
+
+@njit
+def find_static_pairs(costs: Costs, share: int, least_gain: float, pairs: np.ndarray) -> None:
+    """Fill ``pairs`` (ops, ops), by resident and joining operator, with ``_static_pair``."""
+    for a in range(pairs.shape[0]):
+        for b in range(pairs.shape[1]):
+            pairs[a, b] = _static_pair(costs, a, b, share, least_gain)
+
+
+@njit
+def _static_partner(view: Any, pairs: np.ndarray, op: int, not_task: int) -> int:
+    """The most urgent task other than ``not_task`` that has a pair with ``op``, -1 if none."""
+    best = -1
+    for task in range(view.n_tasks):
+        known = task != not_task and pairs[op, view.tasks[task].op] >= 0
+        if known and (best < 0 or _before(view.tasks[task], view.tasks[best], EDF)):
+            best = task
+    return best
+
+
+@njit
+def act_in_static_pairs(
+    views: np.ndarray, masks: np.ndarray, costs: Costs, pairs: np.ndarray, joins: bool, actions: np.ndarray
+) -> None:
+    """Earliest deadline first, with the most urgent partner that ``pairs`` holds, whatever the state.
+
+    ``joins`` lets a partner join a running stage; otherwise a pair is launched as one.
+    """
+    for lane in range(views.shape[0]):
+        view, mask = views[lane], masks[lane]
+        slot = resident_slot(view)
+        actions[lane] = 0
+        if slot < 0:
+            task = first_task(view, mask, EDF, -1)
+            if task < 0:
+                continue
+            op = view.tasks[task].op
+            other = _static_partner(view, pairs, op, task)
+            if other >= 0:
+                variant = pairs[op, view.tasks[other].op] // (N_VARIANTS * N_SHARES)
+                actions[lane] = action_of(task, variant, 0)
+            if not mask[actions[lane]] or other < 0:
+                actions[lane] = fastest_pick(view, mask, costs, task)
+        elif joins or view.residents[slot].phase == _PENDING:
+            op = view.residents[slot].op
+            task = _static_partner(view, pairs, op, -1)
+            if task >= 0:
+                code = pairs[op, view.tasks[task].op] % (N_VARIANTS * N_SHARES)
+                action = action_of(task, code // N_SHARES, code % N_SHARES)
+                actions[lane] = action if mask[action] else 0
+
+
+# ---- proportional interleave ---------------------------------------------------------------------------------------
+
+
+@njit
+def _note_work(view: Any, costs: Costs, left: np.ndarray) -> None:
+    """Bring ``left``, the reference work of each job slot that is not launched yet, up to date for the visible jobs."""
+    for k in range(view.n_tasks):
+        left[view.tasks[k].job] = view.tasks[k].job_ref_ns - view.tasks[k].earned_ns
+    for slot in range(MAX_SLOTS):
+        resident = view.residents[slot]
+        for k in range(view.n_tasks):
+            if resident.phase != _FREE and view.tasks[k].job == resident.job:
+                left[resident.job] -= costs.ops[resident.op].ref_ns
+                break
+
+
+@njit
+def _role_work(view: Any, roles: np.ndarray, left: np.ndarray, role: int) -> float:
+    """Reference work of ``role`` that is not launched yet, over the visible and resident jobs, ns."""
+    work = 0.0
+    for job in range(left.shape[0]):
+        seen = False
+        for k in range(view.n_tasks):
+            seen |= view.tasks[k].job == job and roles[view.tasks[k].stream] == role
+        for slot in range(MAX_SLOTS):
+            resident = view.residents[slot]
+            live = resident.phase != _FREE and not resident.dropped
+            seen |= live and resident.job == job and roles[resident.stream] == role
+        work += left[job] if seen else 0.0
+    return work
+
+
+@njit
+def _role_resides(view: Any, roles: np.ndarray, role: int) -> bool:
+    resides = False
+    for slot in range(MAX_SLOTS):
+        resides |= view.residents[slot].phase != _FREE and roles[view.residents[slot].stream] == role
+    return resides
+
+
+@njit
+def _oldest_of_role(view: Any, mask: np.ndarray, roles: np.ndarray, role: int) -> int:
+    """The oldest legal task of ``role``, -1 if there is none."""
+    best = -1
+    for task in range(view.n_tasks):
+        legal = mask[action_of(task, 0, 0) : action_of(task + 1, 0, 0)].any()
+        legal &= roles[view.tasks[task].stream] == role
+        if legal and (best < 0 or _before(view.tasks[task], view.tasks[best], FIFO)):
+            best = task
+    return best
+
+
+@njit
+def _lagging_role(view: Any, roles: np.ndarray, left: np.ndarray, launched: np.ndarray) -> tuple[int, bool]:
+    """``(role, lags)``: the role that has launched the smaller part of its work, and whether the other is ahead.
+
+    The count starts anew when a role has nothing left, neither to launch nor on the device.
+    """
+    first, second = _role_work(view, roles, left, 0), _role_work(view, roles, left, 1)
+    over = first == 0.0 and not _role_resides(view, roles, 0)
+    over |= second == 0.0 and not _role_resides(view, roles, 1)
+    if over:
+        launched[:] = 0.0
+    # launched / (launched + left), multiplied out
+    part, other = launched[0] * (launched[1] + second), launched[1] * (launched[0] + first)
+    return int(part > other), part != other
+
+
+@njit
+def act_proportionally(
+    views: np.ndarray,
+    masks: np.ndarray,
+    costs: Costs,
+    pairing: Pairing,
+    known: Known,
+    roles: np.ndarray,
+    left: np.ndarray,
+    launched: np.ndarray,
+    actions: np.ndarray,
+) -> None:
+    """Bind each free slot to the role that lags behind the ratio of all work of both roles, oldest task first.
+
+    A role that has nothing ready leaves the slot to the other one, unless that is ahead of the ratio while the lagging
+    role runs. ``roles`` (streams,) is 0 or 1; ``left`` (B, MAX_JOBS) and ``launched`` (B, 2) are the memory of a lane.
+    """
+    for lane in range(views.shape[0]):
+        view, mask = views[lane], masks[lane]
+        actions[lane] = 0
+        _note_work(view, costs, left[lane])
+        role, lags = _lagging_role(view, roles, left[lane], launched[lane])
+        task = _oldest_of_role(view, mask, roles, role)
+        if task < 0 and not (lags and _role_resides(view, roles, role)):
+            role = 1 - role
+            task = _oldest_of_role(view, mask, roles, role)
+        if task < 0:
+            continue
+        slot = resident_slot(view)
+        if slot < 0:
+            actions[lane] = first_of_pair(view, mask, costs, pairing, known, task)
+        else:
+            a = placed(view, costs, slot)
+            _, actions[lane] = _partner_variant(view, mask, costs, pairing, known, a, task, False)
+        if actions[lane] > 0:
+            work = costs.ops[view.tasks[task].op].ref_ns
+            launched[lane, role] += work
+            left[lane, view.tasks[task].job] -= work
+
+
+# ---- interference-aware submission without fusion ------------------------------------------------------------------
+
+
+class Submission(NamedTuple):
+    """When best-effort operators are submitted beside critical ones (Orion)."""
+
+    busy: float  # part of its time from which a kernel is bound by an engine
+    contexts: int  # HVX contexts that best-effort work may take beside critical work
+    outstanding: float  # ns of best-effort work on the device above which no more is submitted
+
+
+@njit
+def _may_submit(view: Any, costs: Costs, rule: Submission, row: int) -> bool:
+    """Whether best-effort variant ``row`` may run now: beside critical work only of another class, within limits."""
+    outstanding = 0.0
+    for slot in range(MAX_SLOTS):
+        resident = view.residents[slot]
+        if resident.phase != _FREE and resident.deadline_ns >= _NEVER:
+            outstanding += resident.left_ns
+    if outstanding > rule.outstanding:
+        return False
+    own = bound_by(costs, row, rule.busy)
+    for slot in range(MAX_SLOTS):
+        resident = view.residents[slot]
+        if resident.phase != _FREE and resident.deadline_ns < _NEVER:
+            other = bound_by(costs, resident.variant, rule.busy)
+            contexts = own_contexts(costs, resident.variant, row, 0) if costs.variants[row].uses_hvx else 0
+            if (own == other and own != UNKNOWN) or contexts > rule.contexts:
+                return False
+    return True
+
+
+@njit
+def _next_client(view: Any, mask: np.ndarray, n_streams: int, last: int) -> int:
+    """The oldest legal best-effort task of the first stream after ``last`` that has one, -1 if none has."""
+    for step in range(1, n_streams + 1):
+        stream, best = (last + step) % n_streams, -1
+        for task in range(view.n_tasks):
+            own = view.tasks[task].stream == stream and view.tasks[task].deadline_ns >= _NEVER
+            legal = own and mask[action_of(task, 0, 0) : action_of(task + 1, 0, 0)].any()
+            if legal and (best < 0 or _before(view.tasks[task], view.tasks[best], FIFO)):
+                best = task
+        if best >= 0:
+            return best
+    return -1
+
+
+@njit
+def act_by_interference(
+    views: np.ndarray, masks: np.ndarray, costs: Costs, rule: Submission, last: np.ndarray, actions: np.ndarray
+) -> None:
+    """Submit critical work at once, and best-effort operators, one client after the other, where they do not interfere.
+
+    ``last`` (B,) is the memory of a lane: the best-effort stream served last.
+    """
+    for lane in range(views.shape[0]):
+        view, mask = views[lane], masks[lane]
+        slot = resident_slot(view)
+        actions[lane] = 0
+        task = first_task(view, mask, EDF, view.residents[slot].job if slot >= 0 else -1)
+        if task >= 0 and view.tasks[task].deadline_ns < _NEVER:
+            actions[lane] = fastest_pick(view, mask, costs, task)
+            continue
+        task = _next_client(view, mask, costs.config.n_streams, last[lane])
+        if task >= 0:
+            action = fastest_pick(view, mask, costs, task)
+            row = _variant_row(costs, view.tasks[task].op, (action - 1) // N_SHARES % N_VARIANTS)
+            if _may_submit(view, costs, rule, row):
+                actions[lane] = action
+                last[lane] = view.tasks[task].stream

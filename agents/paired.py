@@ -1,4 +1,4 @@
-"""The pairing rules: ``greedy_pair``, ``greedy_versions`` and ``slack_gate``."""
+"""The pairing rules: ``greedy_pair``, ``greedy_versions``, ``slack_gate`` and ``slack_gate_tuned``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from agents.kernels import Pairing, act_in_pairs, costs_of, nothing_known
 from agents.scheduler import Scheduler
+from agents.tuned import tuned_values
 from hexenv.engine.layout import Tables
 
 
@@ -20,12 +21,13 @@ class Paired(Scheduler):
     Args:
         name: name in reports.
         pairing: which pairs it makes.
+        overrides: engine settings of its entry in a comparison; mode ``fused`` by default.
     """
 
-    def __init__(self, name: str, pairing: Pairing) -> None:
+    def __init__(self, name: str, pairing: Pairing, overrides: dict[str, Any] | None = None) -> None:
         self.name = name
-        self.overrides: dict[str, Any] = {"mode": "fused"}
-        self._pairing = pairing
+        self.overrides = {"mode": "fused"} if overrides is None else overrides
+        self.pairing = pairing
 
     def start(self, tables: Tables, batch: int, seed: int) -> None:
         """See :meth:`Scheduler.start`."""
@@ -35,18 +37,23 @@ class Paired(Scheduler):
     def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
         """See :meth:`Scheduler.act`."""
         actions = np.empty(len(views), np.int64)
-        act_in_pairs(views, masks, self._costs, self._pairing, nothing_known(), actions)
+        act_in_pairs(views, masks, self._costs, self.pairing, nothing_known(), actions)
         return actions
 
 
 def greedy_pair() -> Paired:
     """Greedy complementary pairing: the partner of the highest gain, each stage in its fastest version."""
-    return Paired("greedy_pair", Pairing(any_version=False, gated=False, margin=0.0))
+    return Paired("greedy_pair", Pairing(any_version=False, gated=False, in_order=False, margin=0.0))
 
 
 def greedy_versions() -> Paired:
     """Greedy complementary pairing that chooses partner and both versions in one decision."""
-    return Paired("greedy_versions", Pairing(any_version=True, gated=False, margin=0.0))
+    return Paired("greedy_versions", Pairing(any_version=True, gated=False, in_order=False, margin=0.0))
+
+
+def gate(margin_us: float, any_version: bool = True) -> Pairing:
+    """The pairs of a slack gate: see :func:`slack_gate`."""
+    return Pairing(any_version, gated=True, in_order=True, margin=1000.0 * margin_us)
 
 
 def slack_gate(margin_us: float = 1500.0) -> Paired:
@@ -61,4 +68,22 @@ def slack_gate(margin_us: float = 1500.0) -> Paired:
     Args:
         margin_us: time that must stay before each deadline, us. The best value moves with load and tightness.
     """
-    return Paired("slack_gate", Pairing(any_version=True, gated=True, margin=1000.0 * margin_us))
+    return Paired("slack_gate", gate(margin_us))
+
+
+class TunedGate(Paired):
+    """The slack gate with a margin for each scenario by name; one that was not tuned for takes the common margin."""
+
+    def __init__(self) -> None:
+        super().__init__("slack_gate_tuned", gate(0.0))
+
+    def start(self, tables: Tables, batch: int, seed: int) -> None:
+        """See :meth:`Scheduler.start`."""
+        values = tuned_values(self.name, tables.scenario) or tuned_values("slack_gate")
+        self.pairing = slack_gate(**values).pairing
+        super().start(tables, batch, seed)
+
+
+def slack_gate_tuned(margin_us: float | None = None) -> Paired:
+    """The slack gate with its margin tuned for each scenario; a given ``margin_us`` holds for all of them."""
+    return TunedGate() if margin_us is None else Paired("slack_gate_tuned", gate(margin_us))

@@ -11,7 +11,8 @@ from hexenv.errors import ConfigError
 
 
 def test_every_name_makes_its_scheduler():
-    assert agents.names() == ("random", "serial", "edf", "concurrent", "greedy_pair", "greedy_versions", "slack_gate")
+    known = {"random", "serial", "edf", "concurrent", "greedy_pair", "greedy_versions", "slack_gate", "tacker"}
+    assert known < set(agents.names())
     for name in agents.names():
         assert agents.make(name).name == name
 
@@ -29,8 +30,9 @@ def test_comparison_settings():
         "vtcm_split": "static",
         "context_split": "static",
     }
-    for name in ("random", "greedy_pair", "greedy_versions", "slack_gate"):
+    for name in ("random", "greedy_pair", "greedy_versions", "slack_gate", "tacker", "aker", "hfuse", "pod", "window"):
         assert agents.make(name).overrides == {"mode": "fused"}
+    assert agents.make("orion").overrides == agents.make("concurrent").overrides
 
 
 def test_schedulers_share_no_settings():
