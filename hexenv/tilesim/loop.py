@@ -76,8 +76,10 @@ class Loop:
 
     def timer(self, delay_us: float) -> Signal:
         """A signal that fires after ``delay_us`` (at once: already fired)."""
-        if delay_us <= 0.0:
-            return Signal(fired=True)
+        return self.later(delay_us) if delay_us > 0.0 else Signal(fired=True)
+
+    def later(self, delay_us: float = 0.0) -> Signal:
+        """A signal that fires after ``delay_us`` and after all that happens at this instant."""
         signal = Signal()
         self._entered += 1
         heapq.heappush(self._timers, (self.now_us + delay_us, self._entered, signal))

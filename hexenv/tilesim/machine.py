@@ -123,7 +123,7 @@ class Machine:
         else:
             stage.contexts = stage.contexts_next = self.chip.contexts
         self.mark(index, "dispatch")
-        yield self.loop.timer(launch.latency_us)
+        yield self.loop.later(launch.latency_us)  # so that launches of one instant know of one another
         yield from self._claim_contexts(launch.slot)
         self.mark(index, "ready")
         yield from stage.work()

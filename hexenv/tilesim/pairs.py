@@ -1,138 +1,109 @@
-"""Random pairs of stages, played by the fluid engine and tile by tile."""
+"""Variants alone and random pairs of stages, played by the fluid engine and tile by tile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from hexenv.device import Device
 from hexenv.engine import Simulator, TraceLevel
-from hexenv.engine.layout import NO_DEADLINE, Arrival, Tables
+from hexenv.engine.layout import N_SHARES, N_TILES, NO_DEADLINE, Arrival, Tables
+from hexenv.tilesim.cases import ENGINES, Measure, cause_of
 from hexenv.tilesim.chip import Chip
-from hexenv.tilesim.machine import Launch, play
-from hexenv.tilesim.schedule import launches_of
-
-MAX_TRIES = 100
-"""Draws for one pair; most fail because the two do not fit VTCM together."""
+from hexenv.tilesim.machine import Launch, Play, play
+from hexenv.tilesim.schedule import Schedule, recorded
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What one of the two models says about a schedule, us."""
-
-    ends_us: tuple[float, ...]
-    """End of each launch."""
-    busy_us: dict[str, float]
-
-    @property
-    def first_us(self) -> float:
-        """End of the first to finish."""
-        return min(self.ends_us)
-
-    @property
-    def makespan_us(self) -> float:
-        """End of the last to finish."""
-        return max(self.ends_us)
+def alone(tables: Tables, chip: Chip) -> Iterator[Measure]:
+    """Every variant by itself on all contexts, launch excluded."""
+    for row, cost in zip(tables.variants, tables.costs, strict=True):
+        tiles = play(chip, [Launch(cost, chip.contexts, slot=0)])
+        name = f"{tables.op_names[row['op']]} {cost.version.name} alone"
+        fluid_us = float(row["alone_ns"][chip.contexts]) / 1e3
+        yield Measure("alone", "end", name, fluid_us, tiles.makespan_us)
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two stages that share the device, and what both models make of it."""
+def pair(tables: Tables, chip: Chip, rng: np.random.Generator) -> list[Measure]:
+    """One random pair: two operators, a variant of each, a share; half of them at one instant, half as a join.
 
-    title: str
-    launches: tuple[Launch, ...]
-    fluid: Outcome
-    tiles: Outcome
-
-
-def pairs(tables: list[Tables], device: Device, chip: Chip, count: int, seed: int) -> Iterator[Pair]:
-    """``count`` random pairs of the scenarios' variants: half launched together, half joining a resident stage.
-
-    Operators are drawn first, so that those with many variants do not crowd out the rest; noise is off.
+    Draws again until the pair fits VTCM and, for a join, the first stage is still there when the second comes. A batch
+    is paid once a job, so its time is left out.
     """
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        yield next(pair for pair in _draws(tables, chip, rng) if pair is not None)
+    while True:
+        rows = [int(rng.choice(op[op >= 0])) for op in tables.ops["variant"][rng.integers(len(tables.ops), size=2)]]
+        joins = bool(rng.integers(2))
+        alone_us = float(tables.variants["alone_ns"][rows[0], chip.contexts]) / 1e3
+        offset_us = float(rng.uniform(0.0, alone_us)) if joins else 0.0
+        schedule, busy_us = _fluid(tables, rows, offset_us, share=int(rng.integers(N_SHARES)))
+        if len(schedule.launches) == 2 and schedule.launches[1].at_us < schedule.ends_us[0]:
+            return _measures(schedule, busy_us, play(chip, schedule.launches), offset_us)
 
 
-def _draws(tables: list[Tables], chip: Chip, rng: np.random.Generator) -> Iterator[Pair | None]:
-    for _ in range(MAX_TRIES):
-        yield _draw(tables[rng.integers(len(tables))], chip, rng)
-    raise RuntimeError(f"no pair fitted in {MAX_TRIES} draws")
+def _measures(schedule: Schedule, busy_us: dict[str, float], tiles: Play, offset_us: float) -> list[Measure]:
+    kind = "join" if offset_us else "composite"
+    one, two = schedule.names
+    case = f"{two} joins {one} after {offset_us:.0f} us" if offset_us else f"{one} with {two}"
+    measures = []
+    for i, launch in enumerate(schedule.launches):
+        fluid_us, tiles_us = (end - launch.at_us for end in (schedule.ends_us[i], tiles.stages[i].end_us))
+        measures.append(Measure(kind, "end", case, fluid_us, tiles_us, cause_of(tiles, i, fluid_us - tiles_us)))
+    first = min((0, 1), key=lambda i: tiles.stages[i].end_us)
+    measures.append(
+        replace(
+            measures[first], quantity="first end", fluid_us=min(schedule.ends_us), tiles_us=tiles.stages[first].end_us
+        )
+    )
+    last = measures[1 - first].cause
+    measures.append(Measure(kind, "makespan", case, schedule.last_us, tiles.makespan_us, last))
+    for engine in ENGINES:
+        if busy_us[engine] > 0.0:
+            measures.append(Measure(kind, f"busy {engine}", case, busy_us[engine], tiles.busy_us[engine]))
+    return measures
 
 
-def _draw(tables: Tables, chip: Chip, rng: np.random.Generator) -> Pair | None:
-    """One pair, or None where it does not fit or the first stage is gone before the second comes."""
-    chosen = [int(rng.choice(op[op >= 0])) for op in tables.ops["variant"][rng.integers(len(tables.ops), size=2)]]
-    joins = bool(rng.integers(2))
-    alone_us = float(tables.variants["alone_ns"][chosen[0], chip.contexts]) / 1e3
-    offset_us = float(rng.uniform(0.0, alone_us)) if joins else 0.0
-    share = int(rng.integers(3))
-    simulator = Simulator(_restricted(tables, chosen, offset_us), trace=TraceLevel.ALL)
+def _fluid(tables: Tables, rows: list[int], offset_us: float, share: int) -> tuple[Schedule, dict[str, float]]:
+    """The engine's schedule of two variants and its busy times; the two do not meet where they do not fit together."""
+    restricted = _restricted(tables, rows, offset_us)
+    simulator = Simulator(restricted, trace=TraceLevel.ALL)
     simulator.reset(np.zeros(1, np.uint64))
-    if not _pick(simulator, 0, tables, chosen[0], 0):
-        return None
-    while joins and not simulator.lanes["over"][0] and simulator.views["now_ns"][0] < round(offset_us * 1e3):
-        simulator.step(np.zeros(1, np.int64))
-    if simulator.lanes["over"][0] or not _pick(simulator, 0, tables, chosen[1], share):
-        return None
+    for row, choice in zip(rows, (0, share), strict=True):
+        if simulator.lanes["over"][0] or not _pick(simulator, tables.variants[row], choice):
+            break
     while not simulator.lanes["over"][0]:
         simulator.step(np.zeros(1, np.int64))
-    schedule = launches_of(simulator.trace(0), tables.costs)
-    if len(schedule.launches) < 2:
-        return None
-    names = [f"{tables.op_names[tables.variants['op'][v]]} {tables.costs[v].version.name}" for v in chosen]
-    how = f"{names[1]} joins {names[0]} after {offset_us:.0f} us" if joins else f"{names[0]} with {names[1]}"
     lane = simulator.lanes[0]
-    fluid = Outcome(tuple(schedule.ends_us), {e: float(lane[f"busy_{e}_ns"]) / 1e3 for e in ENGINES})
-    tiled = play(chip, schedule.absolute())
-    tiles = Outcome(tuple(run.end_us for run in tiled.stages), tiled.busy_us)
-    return Pair(how, schedule.absolute(), fluid, tiles)
+    return recorded(simulator.trace(0), restricted), {e: float(lane[f"busy_{e}_ns"]) / 1e3 for e in ENGINES}
 
 
-ENGINES = ("ddr", "hvx", "hmx", "storage")
-
-
-def _pick(simulator: Simulator, task: int, tables: Tables, variant: int, share: int) -> bool:
-    """Pick a variant with a share, or with share 0 where shares have no effect. Returns whether it is legal."""
-    row = tables.variants[variant]
-    base = 1 + ((task * 3 + int(row["version"])) * 4 + int(row["tile"])) * 3
-    for action in (base + share, base):
+def _pick(simulator: Simulator, variant: np.void, share: int) -> bool:
+    """Pick the first visible task in this variant, with share 0 where shares have no effect. Returns whether it can."""
+    first = 1 + (int(variant["version"]) * N_TILES + int(variant["tile"])) * N_SHARES
+    for action in (first + share, first):
         if simulator.masks[0, action]:
             simulator.step(np.array([action]))
             return True
     return False
 
 
-def _restricted(tables: Tables, chosen: list[int], offset_us: float) -> Tables:
-    """The tables cut down to two jobs of one stage each; the second arrives ``offset_us`` after the first."""
-    ops: Any = np.zeros(2, tables.ops.dtype)
+def _restricted(tables: Tables, rows: list[int], offset_us: float) -> Tables:
+    """The tables cut down to two jobs of one stage and one variant each; the second arrives ``offset_us`` later."""
+    ops: Any = tables.ops[tables.variants["op"][rows]].copy()
     stages: Any = np.zeros(2, tables.stages.dtype)
     templates: Any = np.zeros(2, tables.templates.dtype)
     streams: Any = np.zeros(2, tables.streams.dtype)
-    variants = tables.variants.copy()
-    for i, variant in enumerate(chosen):
-        row = variants[variant]
-        ops[i] = tables.ops[row["op"]]
-        ops[i]["variant"] = -1
-        ops[i]["variant"][row["version"], row["tile"]] = variant
-        ops[i]["fastest"] = variant
-        stages[i]["op"] = i
-        templates[i]["first_stage"], templates[i]["n_stages"] = i, 1
-        templates[i]["root_start"], templates[i]["root_end"] = 0, 1
-        templates[i]["ref_ns"] = ops[i]["ref_ns"]
-        streams[i]["arrival"], streams[i]["deadline_ns"], streams[i]["queue"] = Arrival.TRACE, NO_DEADLINE, 1
-        streams[i]["first_job"], streams[i]["template_start"], streams[i]["template_count"] = i, i, 1
-        streams[i]["trace_start"], streams[i]["trace_end"] = i, i + 1
-        if not (i and chosen[0] == variant):
-            variants[variant]["op"] = i
-    config = tables.config.copy()
-    config["n_streams"], config["noise"], config["horizon_ns"] = 2, 0.0, 1_000_000_000
-    config["batch_ns"] = 0  # paid once a job
-    settings = tables.settings[:1].copy()
+    variants: Any = tables.variants[rows].copy()
+    variants["op"] = ops["fastest"] = stages["op"] = templates["first_stage"] = (0, 1)
+    ops["variant"] = -1
+    for i, row in enumerate(tables.variants[rows]):
+        ops["variant"][i, row["version"], row["tile"]] = i
+    templates["n_stages"] = templates["root_end"] = 1
+    streams["arrival"], streams["deadline_ns"], streams["queue"] = Arrival.TRACE, NO_DEADLINE, 1
+    streams["first_job"] = streams["template_start"] = streams["trace_start"] = (0, 1)
+    streams["template_count"], streams["trace_end"] = 1, (1, 2)
+    config, settings = tables.config.copy(), tables.settings[:1].copy()
+    config["n_streams"], config["noise"], config["horizon_ns"], config["batch_ns"] = 2, 0.0, 1_000_000_000, 0
     settings["active"], settings["load"] = 1, 1.0
     return replace(
         tables,
@@ -145,4 +116,6 @@ def _restricted(tables: Tables, chosen: list[int], offset_us: float) -> Tables:
         settings=settings,
         links=np.zeros(1, np.int32),
         trace_ns=np.array([0, round(offset_us * 1e3)], np.int64),
+        costs=tuple(tables.costs[row] for row in rows),
+        op_names=tuple(tables.op_names[op] for op in tables.variants["op"][rows]),
     )
