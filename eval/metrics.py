@@ -15,6 +15,7 @@ PERCENTILES = (50, 95, 99)
 EPISODE_COLUMNS = (
     "setting",
     "load",
+    "tightness",
     "mix",
     "seed",
     "return",
@@ -123,6 +124,7 @@ def episode_row(
     row: dict[str, object] = {
         "setting": episode.setting,
         "load": float(tables.settings["load"][episode.setting]),
+        "tightness": float(tables.settings["tightness"][episode.setting]),
         "mix": mix_name(tables, episode.setting),
         "seed": episode.seed,
         "return": lane_return(lane, tables),

@@ -28,6 +28,13 @@ def _period_ns(tables: Any, lane: Any, s: int) -> float:
 
 
 @njit
+def allowed_ns(tables: Any, lane: Any, s: int) -> int:
+    """Deadline of stream ``s`` from arrival under the lane's tightness, ns; never without one."""
+    deadline_ns = tables.streams[s].deadline_ns
+    return round(deadline_ns * tables.settings[lane.setting].tightness) if deadline_ns < _NEVER else _NEVER
+
+
+@njit
 def start_stream(tables: Any, lane: Any, s: int) -> None:
     """Stream ``s`` at the start of an episode: its first arrival, or none if the mix leaves it out."""
     stream = tables.streams[s]
@@ -224,7 +231,7 @@ def _admit(tables: Any, lane: Any, trace: Any, j: int, s: int, n: int, template_
     job.n_ready = 0
     job.index = n
     job.arrival_ns = lane.now_ns
-    job.deadline_ns = lane.now_ns + stream.deadline_ns if stream.deadline_ns < _NEVER else _NEVER
+    job.deadline_ns = min(_NEVER, lane.now_ns + allowed_ns(tables, lane, s))
     job.due_ns = job.deadline_ns
     lane.next_due_ns = min(lane.next_due_ns, job.due_ns)
     job.earned_ns = 0
@@ -328,7 +335,7 @@ def _pass_deadline(tables: Any, lane: Any, trace: Any, j: int) -> bool:
     job.missed = True
     if not stream.firm:
         # A late closed loop owes one more result for every further period, so starving it never pays.
-        job.due_ns = job.due_ns + stream.deadline_ns if stream.arrival == _CLOSED else _NEVER
+        job.due_ns = job.due_ns + allowed_ns(tables, lane, s) if stream.arrival == _CLOSED else _NEVER
         return False
     tr.add(lane, trace, tr.JOBS, _DROP, s, job.index, float(job.earned_ns))
     lane.credit_ns -= job.earned_ns

@@ -201,7 +201,7 @@ STREAM = np.dtype(
         ("jitter_ns", np.int64),  # uniform +- around the period's grid, or on the gap
         ("offset_ns", np.int64),  # first arrival; -1 = a random phase
         ("gap_ns", np.int64),  # closed loop: host time between a job's end and the next arrival
-        ("deadline_ns", np.int64),  # relative to arrival, NO_DEADLINE = best effort
+        ("deadline_ns", np.int64),  # relative to arrival, at tightness 1; NO_DEADLINE = best effort
         ("weight", np.float64),  # of a miss
         ("queue", np.int32),  # live jobs at most
         ("first_job", np.int32),  # its job slots are first_job .. first_job + queue - 1
@@ -216,6 +216,7 @@ STREAM = np.dtype(
 SETTING = np.dtype(
     [
         ("load", np.float64),  # multiplies the arrival rate of scaling streams
+        ("tightness", np.float64),  # multiplies the streams' deadlines
         ("active", np.uint8, (MAX_STREAMS,)),  # the mix: which streams take part
     ],
     align=True,
@@ -452,7 +453,7 @@ class Tables:
     stages: np.ndarray  # STAGE
     templates: np.ndarray  # TEMPLATE
     streams: np.ndarray  # STREAM
-    settings: np.ndarray  # SETTING: the load x mix settings of one split
+    settings: np.ndarray  # SETTING: the mix x tightness x load settings of one split
     links: np.ndarray  # int32, all stage lists
     trace_ns: np.ndarray  # int64, recorded arrivals
     constants: np.ndarray  # float32, scaled device constants for the observation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hexenv.engine.jit import njit
-from hexenv.engine.jobs import job_slots
+from hexenv.engine.jobs import allowed_ns, job_slots
 from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Arrival, Phase
 from hexenv.engine.vtcm import free_bytes
 
@@ -102,7 +102,7 @@ def _view_streams(tables: Any, lane: Any, view: Any) -> None:
         out.since_arrival_ns = lane.now_ns - lane.last_arrival_ns[s]
         load = setting.load if stream.scales else 1.0
         out.period_ns = 0 if stream.arrival == _CLOSED else int(stream.period_ns / load)
-        out.deadline_ns = stream.deadline_ns
+        out.deadline_ns = allowed_ns(tables, lane, s)
     for j in range(job_slots(tables)):
         job = lane.jobs[j]
         if job.live and not job.dropped:

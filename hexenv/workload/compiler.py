@@ -10,6 +10,7 @@ part that CPU and ISP leave free; elapsed times (``alone_ns``, ``prologue_ns``, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -319,10 +320,10 @@ class _Compiler:
 
     def _settings(self, settings: Settings) -> np.ndarray:
         names = [s.name for s in self.scenario.streams]
-        rows = np.zeros(len(settings.loads) * len(settings.mixes), SETTING)
-        pairs = [(load, mix) for mix in settings.mixes for load in settings.loads]
-        for row, (load, mix) in zip(rows, pairs, strict=True):
-            row["load"] = load
+        cells = list(product(settings.mixes, settings.tightness, settings.loads))
+        rows = np.zeros(len(cells), SETTING)
+        for row, (mix, tightness, load) in zip(rows, cells, strict=True):
+            row["load"], row["tightness"] = load, tightness
             active = [name in self.scenario.mixes[mix] for name in names]
             row["active"] = active + [False] * (MAX_STREAMS - len(names))
         return rows

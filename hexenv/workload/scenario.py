@@ -104,7 +104,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One split, ``[train]`` or ``[heldout]``: its episodes draw a seed, a load and a mix."""
+    """One split, ``[train]`` or ``[heldout]``: its episodes draw a seed, a load, a tightness and a mix."""
 
     first_seed: int
     seeds: int
@@ -113,6 +113,8 @@ class Settings:
     """Factors on the arrival rates of streams that scale."""
     mixes: tuple[str, ...]
     """Names out of ``Scenario.mixes``."""
+    tightness: tuple[float, ...] = (1.0,)
+    """Factors on the streams' deadlines: less than 1 is tighter than the file says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +312,7 @@ def _read_settings(table: Table, mixes: Mapping[str, tuple[str, ...]]) -> Settin
         seeds=table.integer("seeds", low=1, high=2**31),
         loads=table.numbers("loads", above=0.0),
         mixes=table.texts("mixes", tuple(mixes)),
+        tightness=table.numbers("tightness", above=0.0) if table.has("tightness") else (1.0,),
     )
     table.end()
     return settings

@@ -40,7 +40,9 @@ def streams(tables: Tables) -> pd.DataFrame:
 
 
 def settings(tables: Tables) -> pd.DataFrame:
-    """A row a setting: ``load``, ``deadline_load`` and ``load_with_filler`` (serial utilisation of the active streams).
+    """A row a setting: ``load``, ``tightness``, ``deadline_load`` and ``load_with_filler``.
+
+    The last two are the serial utilisation of the active streams, at the pace that deadlines of tightness 1 ask for.
 
     1 means that the device is just busy when it runs one stage at a time.
     """
@@ -53,6 +55,7 @@ def settings(tables: Tables) -> pd.DataFrame:
         rows.append(
             {
                 "load": float(setting["load"]),
+                "tightness": float(setting["tightness"]),
                 "streams": ", ".join(np.array(tables.stream_names)[active]),
                 "deadline_load": float(use[table["deadline_us"].notna()].sum()),
                 "load_with_filler": float(use.sum()),

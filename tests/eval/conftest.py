@@ -20,7 +20,7 @@ def toy_tables():
     config, streams, settings = np.zeros(1, CONFIG), np.zeros(2, STREAM), np.zeros(2, SETTING)
     config["contexts"], config["miss_weight"], config["horizon_ns"] = 4, 2.0, 10_000_000
     streams["deadline_ns"] = 5_000_000, NO_DEADLINE
-    settings["load"] = 0.5, 1.5
+    settings["load"], settings["tightness"] = (0.5, 1.5), 1.0
     settings["active"][0, :2] = True
     settings["active"][1, 0] = True
     return SimpleNamespace(
