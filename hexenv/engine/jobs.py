@@ -216,7 +216,6 @@ def arrive(tables: Any, lane: Any, trace: Any, s: int) -> None:
 
 @njit
 def _admit(tables: Any, lane: Any, trace: Any, j: int, s: int, n: int, template_row: int) -> None:
-    stream = tables.streams[s]
     template = tables.templates[template_row]
     job = lane.jobs[j]
     job.live = True
