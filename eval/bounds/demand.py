@@ -94,7 +94,7 @@ def _least_work(tables: Tables, contexts: np.ndarray) -> np.ndarray:
     """``Demands.work``: the fastest number of contexts for each phase apart, since it may change between tiles."""
     variants, config = tables.variants, tables.config[0]
     prologue, latency = variants["prologue_ns"][:, contexts], variants["latency_ns"][:, contexts]
-    body = _body_ns(variants, float(config["ddr_free"]))[:, contexts]
+    body = body_ns(variants, float(config["ddr_free"]))[:, contexts]
     held = np.where(variants["uses_hvx"][:, None], contexts[None, :], 0)
     work = np.zeros((len(variants), len(Engine)))
     streamed = ((variants["prologue_ddr_ns"], prologue), (variants["ddr_ns"], body))
@@ -116,7 +116,7 @@ def _ddr_ns(config: np.void, ddr_ns: np.ndarray, elapsed_ns: np.ndarray) -> np.n
     return np.where(ddr_ns > 0.0, np.minimum(ddr_ns / float(config["eta_shared"]), alone), 0.0)
 
 
-def _body_ns(variants: np.ndarray, ddr_free: float) -> np.ndarray:
+def body_ns(variants: np.ndarray, ddr_free: float) -> np.ndarray:
     """Time of the body at a stage's own limit, float (variants, contexts + 1), as ``hexenv/engine/contention.py``."""
     hvx, hmx = variants["body_hvx_ns"], variants["hmx_ns"][:, None]
     compute = np.where(variants["depth"][:, None] >= 2.0, np.maximum(hvx, hmx), hvx + hmx)

@@ -103,6 +103,7 @@ def sources(draw: Any, max_stages: int = 2, arrivals: tuple[Arrival, ...] = (Arr
     )
 
 
+noises = st.sampled_from([0.0, 0.2])
 modes = st.sampled_from(list(Mode))
 costs = st.fixed_dictionaries(
     {
