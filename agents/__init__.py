@@ -25,7 +25,7 @@ __all__ = ["Scheduler", "make", "names", "rule"]
 
 _MARGINS_US = (0.0, 250.0, 500.0, 1000.0, 1500.0, 2000.0, 3000.0, 4000.0, 6000.0)
 _GUARDS = (0.0, 0.02, 0.04, 0.08, 0.16, 0.24, 0.32)
-_LEAST_GAINS = (1.001, 1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.6)
+_LEAST_GAINS = (1.001, 1.05, 1.1, 1.2, 1.3, 1.5)
 _SHARED_MARGIN = Parameter("margin_us", _MARGINS_US, owner="slack_gate")
 _LEGAL = (
     Parameter("hmx_lock", ("batch", "op", "chunk"), owner="concurrent"),
@@ -50,7 +50,7 @@ _RULES: dict[str, Rule] = {
     "pod": Rule(Pod),
     "orion": Rule(
         Orion,
-        (Parameter("duration", (0.0, 0.025, 0.05, 0.1, 0.2, 0.5)), Parameter("contexts", (0.25, 0.5, 1.0)), *_LEGAL),
+        (Parameter("duration", (0.0, 0.025, 0.05, 0.1, 0.2, 0.5)), Parameter("contexts", (0.25, 1.0)), *_LEGAL),
     ),
     "window": Rule(window, (Parameter("tasks", (1, 2, 3, 4, 6)), Parameter("hold_us", (200.0, 400.0, 800.0, 1600.0)))),
     "tacker": Rule(tacker, (Parameter("guard", _GUARDS),)),

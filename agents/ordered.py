@@ -24,8 +24,8 @@ class Ordered(Scheduler):
     def __init__(self, name: str, order: int, alone: bool, overrides: dict[str, Any]) -> None:
         self.name = name
         self.overrides = overrides
-        self._order = order
-        self._alone = alone
+        self.order = order
+        self.alone = alone
 
     def start(self, tables: Tables, batch: int, seed: int) -> None:
         """See :meth:`Scheduler.start`."""
@@ -35,7 +35,7 @@ class Ordered(Scheduler):
     def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
         """See :meth:`Scheduler.act`."""
         actions = np.empty(len(views), np.int64)
-        act_in_order(views, masks, self._costs, self._order, self._alone, actions)
+        act_in_order(views, masks, self._costs, self.order, self.alone, actions)
         return actions
 
 

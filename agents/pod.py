@@ -11,7 +11,7 @@ from agents.scheduler import Scheduler
 from hexenv.engine.layout import MAX_JOBS, Tables
 
 COMPUTE, OTHER = range(2)
-"""Roles: streams whose jobs need HMX longest, and all others (memory and vector work)."""
+"""Roles: the streams that use HMX for more of their time than the mean stream does, and all others."""
 
 
 class Pod(Scheduler):
@@ -43,11 +43,8 @@ class Pod(Scheduler):
 
 def roles_of(tables: Tables) -> np.ndarray:
     """Role of each stream, int64 (n_streams,)."""
-    contexts = tables.config["contexts"][0]
-    roles = np.full(len(tables.streams), OTHER)
+    use = np.zeros(len(tables.streams))
     for s, stream in enumerate(tables.streams):
         jobs = tables.templates[stream["template_start"] : stream["template_start"] + stream["template_count"]]
-        others = max(jobs["ddr_ns"].sum(), jobs["hvx_ns"].sum() / contexts)
-        if jobs["hmx_ns"].sum() > others:
-            roles[s] = COMPUTE
-    return roles
+        use[s] = jobs["hmx_ns"].sum() / jobs["ref_ns"].sum()
+    return np.where(use > use.mean(), COMPUTE, OTHER)
