@@ -1,5 +1,7 @@
 """Every rule in whole episodes: what it buys on toy mixes, and that it never chooses an illegal action or stops."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from agents.scheduler import Scheduler
 from hexenv.engine import Simulator, episode_key
 from hexenv.engine.layout import Arrival, Mode, Tables
 from hexenv.workload import build, scenario_names
-from hexenv.workload.scenario import MODES
+from hexenv.workload.scenario import CONTEXT_SPLITS, HMX_LOCKS, MODES, VTCM_SPLITS
 from tests.engine.toy import Kernel, Source, Work, one, toy_tables
 
 
@@ -36,6 +38,17 @@ def toy_mix(mode: Mode) -> Tables:
     either = {(1, 0): Kernel(tiles=20, hmx=100.0), (0, 0): Kernel(tiles=20, hvx=480.0)}
     decode = Source((Work(either),) * 2, deadline=2000.0, firm=False, gap=300.0, **closed)
     return toy_tables(camera, prefill, decode, mode=mode, horizon_ns=50_000_000, wait_max_ns=200_000)
+
+
+SETTINGS = {"mode": MODES, "hmx_lock": HMX_LOCKS, "vtcm_split": VTCM_SPLITS, "context_split": CONTEXT_SPLITS}
+
+
+def under(tables: Tables, overrides: dict[str, str]) -> Tables:
+    """The same tables under a scheduler's engine settings, without compiling the scenario again."""
+    config = tables.config.copy()
+    for key, value in overrides.items():
+        config[key] = SETTINGS[key][value]
+    return replace(tables, config=config)
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +86,18 @@ def test_every_rule_plays_in_every_mode(name, mode):
     assert (lanes["finished"].sum(axis=1) > 0).all()
 
 
+def test_settings_do_not_change_what_is_compiled():
+    settings = {"mode": "concurrent", "hmx_lock": "op", "vtcm_split": "static", "context_split": "static"}
+    short = {"horizon_us": 15_000}
+    patched, compiled = under(build("camera_decode", **short), settings), build("camera_decode", **short, **settings)
+    assert all(np.array_equal(a, b) for a, b in zip(patched.arrays, compiled.arrays, strict=True))
+
+
 @pytest.mark.parametrize("scenario", scenario_names())
 @pytest.mark.parametrize("name", agents.names())
 def test_every_rule_plays_every_scenario(name, scenario):
     scheduler = agents.make(name)
-    tables = build(scenario, horizon_us=15_000, **scheduler.overrides)
+    tables = under(build(scenario, horizon_us=15_000), scheduler.overrides)
     first, again = (outcome(play(scheduler, tables, range(2))) for _ in range(2))
     assert first == again
     assert outcome(play(scheduler, tables, range(1, 2))) == first[1:2]
