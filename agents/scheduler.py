@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hexenv.engine import Simulator
 from hexenv.engine.layout import Tables
 
 
@@ -29,6 +30,14 @@ class Scheduler(ABC):
         Call it once before the first :meth:`act`. ``seed`` is that of lane 0; lane ``i`` uses ``seed + i``, so lane
         ``i`` acts as a batch of one started with ``seed + i`` does. Rules without random choices ignore it.
         """
+
+    def attach(self, simulator: Simulator) -> None:
+        """Give a scheduler that plans the simulator it plays on, after :meth:`start`; the others ignore it.
+
+        It may read the state of the lanes only to fork them, and may only use reseeded forks, which know no future
+        (``oracle`` is the one exception, named as such). It must change nothing.
+        """
+        del simulator
 
     @abstractmethod
     def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:

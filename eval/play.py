@@ -92,6 +92,7 @@ def play(
         settings=np.array([episode.setting for episode in episodes], np.int64),
     )
     scheduler.start(tables, len(episodes), seed)
+    scheduler.attach(simulator)
     steps = 0
     while not (over := simulator.lanes["over"]).all():
         playing = ~over
