@@ -63,6 +63,7 @@ def play(scheduler: Scheduler, tables: Tables, episodes: int) -> tuple[float, in
     keys = np.array([episode_key(first_seed + i, 0) for i in range(episodes)], np.uint64)
     simulator.reset(keys, settings=spread(episodes, len(tables.settings)))
     scheduler.start(tables, episodes, 0)
+    scheduler.attach(simulator)
     earned = 0.0
     while not (over := simulator.lanes["over"]).all():
         playing = ~over

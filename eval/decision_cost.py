@@ -38,8 +38,10 @@ def act_us(scheduler: Scheduler, tables: Tables, lanes: int) -> float:
         settings=np.array([episode.setting for episode in episodes], np.int64),
     )
     scheduler.start(tables, lanes, 0)
+    scheduler.attach(simulator)
     scheduler.act(simulator.views, simulator.masks)
     scheduler.start(tables, lanes, 0)
+    scheduler.attach(simulator)
     spent = 0.0
     while not (over := simulator.lanes["over"]).all():
         started = time.perf_counter()

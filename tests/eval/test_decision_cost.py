@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from agents import make
+from agents.scheduler import Scheduler
 from eval.decision_cost import decision_costs, main
 from eval.episodes import held_out
 from eval.play import run
+from hexenv.engine.layout import Tables
 from hexenv.workload import build
 
 
-class Slow:
+class Slow(Scheduler):
     """Sleeps before it decides as ``edf`` does."""
 
     def __init__(self) -> None:
         self._edf = make("edf")
         self.name, self.overrides = "slow", {"mode": "serial"}
-        self.start = self._edf.start
 
-    def act(self, views, masks):
-        import time
+    def start(self, tables: Tables, batch: int, seed: int) -> None:
+        self._edf.start(tables, batch, seed)
 
+    def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
         time.sleep(0.0005)
         return self._edf.act(views, masks)
 
