@@ -71,17 +71,11 @@ def _schedule_arrival(tables: Any, lane: Any, s: int) -> None:
 
 
 @njit
-def _gap_jitter_ns(tables: Any, lane: Any, s: int) -> float:
-    """Random part of the host gap before job ``next_index`` of a closed loop, ns."""
-    u = uniform(draw(lane.key, ARRIVAL, s, lane.next_index[s], 0))
-    return tables.streams[s].jitter_ns * (2.0 * u - 1.0)
-
-
-@njit
 def resample_arrival(tables: Any, lane: Any, s: int, key: Any) -> None:
     """Draw the next arrival of stream ``s`` again under ``key``, given that it has not come yet.
 
-    The grid of a periodic stream and the start of a host gap are known and stay; a recorded arrival stays as it is.
+    The grid of a periodic stream that runs and the mean end of a host gap are known and stay. A random phase is drawn
+    again until its first job has arrived. A recorded arrival stays as it is.
     """
     stream = tables.streams[s]
     n = lane.next_index[s]
@@ -90,12 +84,14 @@ def resample_arrival(tables: Any, lane: Any, s: int, key: Any) -> None:
     at = float(lane.next_arrival_ns[s])
     if stream.arrival == _POISSON:
         at = lane.now_ns + _period_ns(tables, lane, s) * exponential(u)
-    elif stream.arrival == _PERIODIC:
-        grid = lane.offset_ns[s] + n * _period_ns(tables, lane, s)
+    elif stream.arrival == _PERIODIC or (stream.arrival == _CLOSED and n > 0):
+        period = _period_ns(tables, lane, s) if stream.arrival == _PERIODIC else 0.0
+        if n == 0 and stream.offset_ns < 0:
+            start = min(float(lane.now_ns), period)
+            lane.offset_ns[s] = round(start + (period - start) * uniform(draw(key, PHASE, s, 0, 0)))
+        grid = lane.offset_ns[s] + n * period
         low = min(max(-float(stream.jitter_ns), soon - grid), float(stream.jitter_ns))
         at = grid + low + (stream.jitter_ns - low) * u
-    elif stream.arrival == _CLOSED and n > 0:
-        at += stream.jitter_ns * (2.0 * u - 1.0) - _gap_jitter_ns(tables, lane, s)
     lane.next_arrival_ns[s] = max(round(at), soon)
 
 
@@ -263,8 +259,10 @@ def _leave(tables: Any, lane: Any, j: int) -> None:
     _wake_later_jobs(tables, lane, job.stream)
     stream = tables.streams[job.stream]
     if stream.arrival == _CLOSED:
-        gap = stream.gap_ns + _gap_jitter_ns(tables, lane, job.stream)
-        lane.next_arrival_ns[job.stream] = lane.now_ns + max(0, round(gap))
+        s = job.stream
+        u = uniform(draw(lane.key, ARRIVAL, s, lane.next_index[s], 0))
+        lane.offset_ns[s] = lane.now_ns + stream.gap_ns
+        lane.next_arrival_ns[s] = max(lane.now_ns, round(lane.offset_ns[s] + stream.jitter_ns * (2.0 * u - 1.0)))
 
 
 @njit

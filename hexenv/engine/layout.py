@@ -329,7 +329,7 @@ LANE = np.dtype(
         ("visible_job", np.int32, (MAX_VISIBLE,)),
         ("visible_stage", np.int32, (MAX_VISIBLE,)),
         ("visible_head", np.uint8, (MAX_VISIBLE,)),
-        ("offset_ns", np.int64, (MAX_STREAMS,)),  # first arrival
+        ("offset_ns", np.int64, (MAX_STREAMS,)),  # first arrival without jitter; closed loop: mean end of the host gap
         ("next_arrival_ns", np.int64, (MAX_STREAMS,)),
         ("next_index", np.int64, (MAX_STREAMS,)),
         ("last_arrival_ns", np.int64, (MAX_STREAMS,)),
