@@ -19,7 +19,6 @@ from eval.table import console, number, percent
 from hexenv.errors import EXIT_CODE, ConfigError
 
 EPISODES = 6
-RULES = ("serial", "edf", "concurrent", "greedy_pair", "greedy_versions", "slack_gate")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -40,9 +39,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--schedulers",
         type=lambda text: tuple(text.split(",")),
-        default=RULES,
+        default=agents.names(),
         metavar="NAME,...",
-        help=f"rules to compare with, out of {', '.join(agents.names())} (default: {','.join(RULES)})",
+        help=f"rules to compare with, out of {', '.join(agents.names())} (default: all)",
     )
     parser.add_argument("--horizon-us", type=float, metavar="X", help="length of an episode (default: the scenario's)")
     return parser
@@ -60,11 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_CODE
     outcomes = play_all(plan, work)
-    tables, episodes = outcomes[0].tables, work[0][2]
+    episodes = work[0][2]
     began = time.perf_counter()
     frame = gap_frame(outcomes, episodes)
     seconds = (time.perf_counter() - began) / len(episodes)
-    overlaps = {setting: overlap_of(tables, setting) for setting in frame["setting"].unique()}
+    overlaps = {setting: overlap_of(outcomes, int(setting)) for setting in frame["setting"].unique()}
     screen = console()
     screen.print(_table(options.scenario, frame, overlaps))
     screen.print(f"{seconds:.1f} s an episode for its bound in all modes that the rules ran in")

@@ -20,8 +20,8 @@ def ceilings(outcomes: Sequence[Outcome], episodes: Sequence[Episode]) -> np.nda
 
     ``outcomes`` are of one scenario and played ``episodes``.
     """
-    tables = {id(outcome.tables): outcome.tables for outcome in outcomes}.values()
-    return np.array([[return_bound(own, episode) for episode in episodes] for own in tables]).max(axis=0)
+    bounds = [[return_bound(own, episode) for episode in episodes] for own in _tables_of(outcomes)]
+    return np.array(bounds).max(axis=0)
 
 
 def gap_frame(outcomes: Sequence[Outcome], episodes: Sequence[Episode]) -> pd.DataFrame:
@@ -47,8 +47,14 @@ def gap_frame(outcomes: Sequence[Outcome], episodes: Sequence[Episode]) -> pd.Da
     )
 
 
-def overlap_of(tables: Tables, setting: int) -> float:
-    """:func:`eval.bounds.overlap.mix_bound` of one job of every stream that takes part in ``setting``."""
+def overlap_of(outcomes: Sequence[Outcome], setting: int) -> float:
+    """The overlap bound of one job of every stream of a setting, in the mode of ``outcomes`` that allows most."""
+    tables = outcomes[0].tables
     active = tables.settings["active"][setting][: len(tables.stream_names)] > 0
     first = tables.streams["template_start"][active].tolist()
-    return mix_bound(tables, [1.0] * len(first), first)
+    return max(mix_bound(own, [1.0] * len(first), first) for own in _tables_of(outcomes))
+
+
+def _tables_of(outcomes: Sequence[Outcome]) -> list[Tables]:
+    """The tables that schedulers ran on, each once."""
+    return list({id(outcome.tables): outcome.tables for outcome in outcomes}.values())

@@ -52,7 +52,7 @@ def mix_bound(tables: Tables, jobs: Sequence[float], templates: Sequence[int] | 
     """:func:`overlap_bound` of a mix of jobs against their stages alone in the fastest version, launches left out.
 
     Args:
-        tables: the scenario.
+        tables: the scenario, in a mode that overlaps: in mode ``serial`` each stage holds all contexts.
         jobs: how many jobs of each template the mix has (parts of a job count, so rates will do).
         templates: rows of ``tables.templates``; by default all of them.
     """

@@ -24,7 +24,7 @@ def test_trying_everything_agrees(tables):
     assert found.value == pytest.approx(best_of_all(tables, EPISODE)[0], abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(scenarios(streams=3, max_stages=3))
 def test_between_every_scheduler_and_the_linear_program(tables):
     found = optimum(tables, EPISODE, max_nodes=1000)

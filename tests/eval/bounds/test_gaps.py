@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from eval.bounds.__main__ import main
-from eval.bounds.gaps import ceilings, gap_frame
+from eval.bounds.gaps import ceilings, gap_frame, overlap_of
 from eval.bounds.relaxation import return_bound
 from eval.episodes import held_out
 from tests.eval.conftest import SHORT
@@ -14,6 +14,11 @@ def test_the_ceiling_is_the_highest_of_the_modes(short_outcomes):
     episodes = held_out(short_outcomes[0].tables, 2)
     each = [[return_bound(outcome.tables, episode) for episode in episodes] for outcome in short_outcomes]
     assert ceilings(short_outcomes, episodes) == pytest.approx(np.max(each, axis=0))
+
+
+def test_the_overlap_of_a_mix_is_that_of_the_mode_that_allows_most(short_outcomes):
+    serial = [outcome for outcome in short_outcomes if outcome.scheduler == "serial"]
+    assert overlap_of(serial, 0) < overlap_of(short_outcomes, 0) < 4.0
 
 
 def test_a_row_an_episode(short_outcomes):

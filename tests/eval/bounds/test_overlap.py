@@ -5,10 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eval.bounds.gaps import overlap_of
 from eval.bounds.overlap import mix_bound, overlap_bound
 from hexenv.engine.layout import Mode
-from hexenv.workload import build
 from tests.engine.toy import Kernel, Source, Work, one, toy_tables
 from tests.eval.bounds.small import EPISODE, HMX, HVX, sources, start
 
@@ -64,8 +62,3 @@ def test_a_version_that_is_never_legal_does_not_help():
     alone = Work({(HVX, 0): Kernel(hvx=40.0)})
     bounds = [mix_bound(toy_tables(Source((one(Kernel(hvx=40.0)), work))), [1.0]) for work in (both, alone)]
     assert bounds[0] == pytest.approx(bounds[1])
-
-
-def test_every_mix_of_the_default_scenario_has_something_to_gain():
-    tables = build("camera_decode", split="heldout")
-    assert all(1.0 < overlap_of(tables, setting) < 6.0 for setting in range(len(tables.settings)))
