@@ -42,7 +42,7 @@ class LookAhead:
         tables: the scenario, as the simulator has it.
         seed: of lane 0; the futures that lane ``i`` is tried in are those of ``seed + i``.
         budget: engine decisions to spend at a decision, about.
-        span_us: simulated time that a rollout covers, us.
+        span_us: simulated time that a rollout covers, us; by default 2000, less for budgets that do not reach so far.
         candidates: actions tried at a decision, at most.
         margins_us: margins of the slack gates that go on after an action; the first one is the base rule.
         confidence: standard errors by which an action must beat the base rule's choice.
@@ -58,9 +58,9 @@ class LookAhead:
         seed: int = 0,
         *,
         budget: int = 1000,
-        span_us: float = 2000.0,
+        span_us: float | None = None,
         candidates: int = 6,
-        margins_us: Sequence[float] = (3000.0,),
+        margins_us: Sequence[float] = (1500.0,),
         confidence: float = 2.0,
         speed: float = 0.9,
         doubt_us: float = 12_000.0,
@@ -68,6 +68,7 @@ class LookAhead:
         threads: int = 1,
     ) -> None:
         self._n_actions = tables.n_actions
+        span_us = min(2000.0, 2.0 * budget) if span_us is None else span_us
         self._arrays = (tables if exact else _endless(tables)).arrays
         self._costs = costs_of(tables)
         self._seed = np.uint64(seed % (1 << 64))
