@@ -101,7 +101,8 @@ def _latency_text(tables: Tables, stream: int) -> str:
     deadline_ns = int(tables.streams["deadline_ns"][stream])
     text = "Marks: p95 and p99 of the finished jobs. Jobs that were dropped or rejected keep a curve below 100 %."
     if deadline_ns < NO_DEADLINE:
-        text = f"Deadline {deadline_ns / 1e6:g} ms. {text}"
+        scaled = " x tightness" if (tables.settings["tightness"] != 1.0).any() else ""
+        text = f"Deadline {deadline_ns / 1e6:g} ms{scaled}. {text}"
     return text
 
 

@@ -62,7 +62,8 @@ class Renderer:
         """Text, or uint8 of shape (HEIGHT, WIDTH, 3). The chart needs a simulator that traces everything."""
         if self._chart is None:
             return text(self._tables, simulator.views[lane], simulator.masks[lane])
-        return self._chart.frame(simulator.trace(lane), int(simulator.views[lane]["now_ns"]))
+        deadlines_ns = self._tables.deadlines_ns(int(simulator.lanes[lane]["setting"]))
+        return self._chart.frame(simulator.trace(lane), int(simulator.views[lane]["now_ns"]), deadlines_ns)
 
 
 def text(tables: Tables, view: np.void, mask: NDArray[np.bool_]) -> str:
@@ -147,13 +148,16 @@ class GanttChart:
         self._rows = [(int(top) + 3, int(bottom) - 3) for top, bottom in pairwise(edges)]
         self._background = _background(names, self._rows, tables.stream_names)
 
-    def frame(self, trace: NDArray[Any], now_ns: int) -> NDArray[np.uint8]:
-        """The picture at ``now_ns`` from TRACE records in time order, uint8 of shape (HEIGHT, WIDTH, 3)."""
+    def frame(self, trace: NDArray[Any], now_ns: int, deadlines_ns: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """The picture at ``now_ns`` from TRACE records in time order, uint8 of shape (HEIGHT, WIDTH, 3).
+
+        ``deadlines_ns`` are the streams' deadlines from arrival (``Tables.deadlines_ns``).
+        """
         pixels = self._background.copy()
         start_ns = now_ns - WINDOW_NS
         self._draw_stages(pixels, trace[trace["event"] == Event.LAUNCH], start_ns, now_ns)
         self._draw_engines(pixels, trace[trace["event"] == Event.SEGMENT], start_ns)
-        self._draw_marks(pixels, trace, start_ns)
+        self._draw_marks(pixels, trace, start_ns, deadlines_ns)
         return pixels
 
     def _draw_stages(self, pixels: NDArray[np.uint8], launches: NDArray[Any], start_ns: int, now_ns: int) -> None:
@@ -186,12 +190,14 @@ class GanttChart:
             filled = np.arange(top, bottom)[:, None] >= tops[None, :]
             pixels[top:bottom, _LEFT:_RIGHT][filled] = _ENGINE_COLOUR
 
-    def _draw_marks(self, pixels: NDArray[np.uint8], trace: NDArray[Any], start_ns: int) -> None:
+    def _draw_marks(
+        self, pixels: NDArray[np.uint8], trace: NDArray[Any], start_ns: int, deadlines_ns: NDArray[np.int64]
+    ) -> None:
         for event, (_, colour) in _MARKS.items():
             records = trace[trace["event"] == event]
             self._ticks(pixels, records["stream"], records["t_ns"], start_ns, colour)
         arrivals = trace[trace["event"] == Event.ARRIVE]
-        relative = self._tables.streams["deadline_ns"][arrivals["stream"]]
+        relative = deadlines_ns[arrivals["stream"]]
         due = relative < NO_DEADLINE
         self._ticks(pixels, arrivals["stream"][due], (arrivals["t_ns"] + relative)[due], start_ns, _DEADLINE[1])
 

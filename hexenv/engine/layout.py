@@ -473,6 +473,12 @@ class Tables:
         """What the kernels take."""
         return TableArrays(*(getattr(self, name) for name in TableArrays._fields))
 
+    def deadlines_ns(self, setting: int) -> np.ndarray:
+        """Deadline of each stream from arrival under a setting's tightness, int64 (n_streams,)."""
+        deadlines = self.streams["deadline_ns"]
+        scaled = np.rint(deadlines * self.settings["tightness"][setting]).astype(np.int64)
+        return np.where(deadlines < NO_DEADLINE, scaled, NO_DEADLINE)
+
     @property
     def visible(self) -> int:
         """K."""

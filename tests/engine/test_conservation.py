@@ -100,7 +100,7 @@ def assert_trace_adds_up(sim: Simulator, lane: int, total: float) -> None:
     # Misses: counters agree with the trace, and no firm job finishes late.
     for s in range(config["n_streams"]):
         assert state["missed"][s] == (of[Event.MISS]["stream"] == s).sum()
-        deadline = tables.streams["deadline_ns"][s]
+        deadline = tables.deadlines_ns(state["setting"])[s]
         if tables.streams["firm"][s] and deadline < NO_DEADLINE:
             finished = of[Event.FINISH][of[Event.FINISH]["stream"] == s]
             assert (finished["value"] <= deadline).all()

@@ -66,7 +66,9 @@ def test_vector_renders_each(short):
 
 @pytest.fixture
 def chart(tables):
-    return render.GanttChart(tables)
+    """Draws records at an instant, under the deadlines of the first setting."""
+    gantt = render.GanttChart(tables)
+    return lambda records, now_ns: gantt.frame(records, now_ns, tables.deadlines_ns(0))
 
 
 def record(event, t_ms, end_ms=0.0, **fields):
@@ -79,8 +81,8 @@ def record(event, t_ms, end_ms=0.0, **fields):
 
 def changed(chart, *records):
     """Bounding box (top, bottom, left, right) of the pixels that the records draw at 50 ms, in pixels."""
-    blank = chart.frame(np.zeros(0, TRACE), 50_000_000)
-    rows, columns = np.nonzero((chart.frame(np.concatenate(records), 50_000_000) != blank).any(axis=2))
+    blank = chart(np.zeros(0, TRACE), 50_000_000)
+    rows, columns = np.nonzero((chart(np.concatenate(records), 50_000_000) != blank).any(axis=2))
     return rows.min(), rows.max(), columns.min(), columns.max()
 
 
@@ -96,8 +98,8 @@ def test_stage_bar_spans_its_time_in_its_slots_row(chart):
 
 def test_resident_stage_reaches_to_now_and_old_stages_are_not_drawn(chart):
     assert changed(chart, record(Event.LAUNCH, 45, slot=0))[3] == 949
-    old = chart.frame(record(Event.LAUNCH, 10, 20, slot=0), 100_000_000)
-    assert (old == chart.frame(np.zeros(0, TRACE), 100_000_000)).all()
+    old = chart(record(Event.LAUNCH, 10, 20, slot=0), 100_000_000)
+    assert (old == chart(np.zeros(0, TRACE), 100_000_000)).all()
 
 
 def test_utilisation_is_as_high_as_the_engine_was_busy(chart, tables):
