@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import agents
 from hexenv.errors import EXIT_CODE, ConfigError
+
+if TYPE_CHECKING:
+    from eval.runner import Plan
 
 _ENGINE_OPTIONS: dict[str, tuple[type, str]] = {
     "mode": (
@@ -28,6 +32,22 @@ _ENGINE_OPTIONS: dict[str, tuple[type, str]] = {
 """Engine settings that an option replaces; without it the scenario's own holds."""
 
 
+def _numbers(text: str) -> tuple[int, ...]:
+    """Whole numbers separated by commas."""
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: give whole numbers separated by commas") from None
+
+
+_EXPLAIN_OPTIONS: tuple[tuple[str, Any, str], ...] = (
+    ("episode", int, "the episode to take decisions from, a place in the held-out list, from 0 (default: 0)"),
+    ("decisions", int, "how many decisions, those where another choice matters most (default: 8)"),
+    ("at", _numbers, "decisions by their numbers instead, from 0, separated by commas"),
+)
+"""Options that go with ``--explain``."""
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line, like every other error of the command."""
@@ -41,7 +61,8 @@ def make_parser() -> argparse.ArgumentParser:
         description="Run schedulers on held-out episodes, the same for each, and compare them: a table, summary.csv, "
         "streams.csv, episodes.csv and report.html.",
         epilog="Examples: python -m eval --checkpoint runs/mine; "
-        "python -m eval --scenario camera_decode --schedulers serial,slack_gate --episodes 12",
+        "python -m eval --scenario camera_decode --schedulers serial,slack_gate --episodes 12; "
+        "python -m eval --explain --scenario camera_decode --schedulers slack_gate,online_pairs",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=32, width=110),
         allow_abbrev=False,
     )
@@ -73,6 +94,15 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: runs/eval)")
     parser.add_argument("--markdown", action="store_true", help="print the results as a Markdown table")
+    group = parser.add_argument_group("explaining")
+    group.add_argument(
+        "--explain",
+        action="store_true",
+        help="explain the run's policy, or the first scheduler named, beside the others: single decisions of one "
+        "episode and what each choice led to, and habits over all episodes",
+    )
+    for name, kind, text in _EXPLAIN_OPTIONS:
+        group.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, metavar="N", help=text)
     group = parser.add_argument_group("engine settings (default: those of the scenario)")
     for name, (kind, text) in _ENGINE_OPTIONS.items():
         names = ["--" + name.replace("_", "-")] + (["--lambda"] if name == "miss_weight" else [])
@@ -84,7 +114,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for wrong input, 130 when interrupted."""
     options = vars(make_parser().parse_args(argv))
     try:
-        if options["checkpoint"] is None:
+        if options["explain"]:
+            _explain(options)
+        elif given := [name for name, _, _ in _EXPLAIN_OPTIONS if name in options]:
+            raise ConfigError(f"--{given[0]} goes with --explain, which was not given")
+        elif options["checkpoint"] is None:
             _evaluate_rules(options)
         else:
             _evaluate_checkpoint(options)
@@ -97,13 +131,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _explain(options: dict[str, Any]) -> None:
+    from eval.explain import BASELINES, Question, explain
+    from eval.runner import plan_of_run
+
+    if options["markdown"]:
+        raise ConfigError("--markdown cannot be given with --explain")
+    given = {name: options[name] for name, _, _ in _EXPLAIN_OPTIONS if name in options}
+    run = options["checkpoint"]
+    if run is not None:
+        _refuse_settings(options)
+        plan = plan_of_run(run, options["episodes"], options["schedulers"] or BASELINES, options["out"])
+        explained, folder = plan.schedulers[-1], options["out"] or run
+    elif options["scenario"] is None or options["schedulers"] is None:
+        raise ConfigError("--explain needs --checkpoint, or --scenario and --schedulers, the explained one first")
+    else:
+        folder = options["out"] or Path("runs/explain")
+        plan = _plan_of_rules(options, folder)
+        explained = plan.schedulers[0]
+    words = [word for name, value in given.items() for word in (f"--{name}", _text(value))]
+    plan = replace(plan, command=("--explain", *plan.command, *words))
+    explain(plan, explained, Question(**given), folder, run)
+
+
 def _evaluate_checkpoint(options: dict[str, Any]) -> None:
     from eval.runner import evaluate_run
 
-    taken = [name for name in ("scenario", "device", *_ENGINE_OPTIONS) if options.get(name) is not None]
-    if taken:
-        flags = ", ".join("--" + name.replace("_", "-") for name in taken)
-        raise ConfigError(f"{flags} cannot be given with --checkpoint: the run's config.json decides")
+    _refuse_settings(options)
     evaluate_run(
         options["checkpoint"],
         options["episodes"],
@@ -113,22 +167,39 @@ def _evaluate_checkpoint(options: dict[str, Any]) -> None:
     )
 
 
+def _refuse_settings(options: dict[str, Any]) -> None:
+    """What a run's own config decides cannot be given beside it."""
+    taken = [name for name in ("scenario", "device", *_ENGINE_OPTIONS) if options.get(name) is not None]
+    if taken:
+        flags = ", ".join("--" + name.replace("_", "-") for name in taken)
+        raise ConfigError(f"{flags} cannot be given with --checkpoint: the run's config.json decides")
+
+
 def _evaluate_rules(options: dict[str, Any]) -> None:
-    from eval.runner import EPISODES, Plan, execute
+    from eval.runner import execute
+
+    folder = options["out"] or Path("runs/eval")
+    execute(_plan_of_rules(options, folder), folder, markdown=options["markdown"])
+
+
+def _plan_of_rules(options: dict[str, Any], folder: Path) -> Plan:
+    from eval.runner import EPISODES, Plan
     from hexenv.workload import scenario_names
 
     settings = {name: options[name] for name in _ENGINE_OPTIONS if name in options}
     scenarios, names = options["scenario"] or scenario_names(), options["schedulers"] or agents.names()
-    device, folder = options["device"] or "v79", options["out"] or Path("runs/eval")
+    device = options["device"] or "v79"
     episodes = EPISODES if options["episodes"] is None else options["episodes"]
     command = ["--scenario", ",".join(scenarios), "--device", device, "--schedulers", ",".join(names)]
     command += ["--episodes", str(episodes), "--out", str(folder)]
     for name, value in settings.items():
         command += ["--" + name.replace("_", "-"), str(value)]
     rules = tuple(agents.make(name) for name in names)
-    execute(
-        Plan(scenarios, device, rules, episodes, settings, command=tuple(command)), folder, markdown=options["markdown"]
-    )
+    return Plan(scenarios, device, rules, episodes, settings, command=tuple(command))
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _names(text: str) -> tuple[str, ...]:

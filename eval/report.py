@@ -158,7 +158,7 @@ def _results_table(summary: pd.DataFrame) -> str:
         ]
         for _, row in summary.iterrows()
     ]
-    return _table(headings, rows)
+    return table_html(headings, rows)
 
 
 def _streams_table(streams: pd.DataFrame) -> str:
@@ -167,7 +167,7 @@ def _streams_table(streams: pd.DataFrame) -> str:
     for scheduler, own in streams.groupby("scheduler", sort=False):
         by_name = own.set_index("stream")
         rows.append([str(scheduler), *(_stream_cell(by_name.loc[name]) for name in names)])
-    return _table(["scheduler", *(f"{name}, ms" for name in names)], rows)
+    return table_html(["scheduler", *(f"{name}, ms" for name in names)], rows)
 
 
 def _stream_cell(row: pd.Series) -> str:
@@ -175,7 +175,7 @@ def _stream_cell(row: pd.Series) -> str:
     return f"{latency_text(row)}\n{number(row['jobs_per_s'], 1)} jobs/s{missed}"
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table_html(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column names the scheduler; the second line of a cell is printed small."""
     lines = [f"<tr>{''.join(f'<th scope=col>{escape(text)}</th>' for text in headings)}</tr>"]
     for row in rows:
@@ -207,7 +207,7 @@ def _settings_table(outcomes: Sequence[Outcome]) -> str:
         "noise",
         "horizon, ms",
     ]
-    return _table(headings, [_settings_row(outcome) for outcome in outcomes])
+    return table_html(headings, [_settings_row(outcome) for outcome in outcomes])
 
 
 def _settings_row(outcome: Outcome) -> list[str]:
