@@ -307,17 +307,12 @@ def policy_probabilities(checkpoint: Path, recording: Recording, decisions: Sequ
     """What the policy of a training run thinks of each action at some decisions, (decisions, A); illegal ones are 0."""
     import torch
 
-    from agents.learned import CHECKPOINT, build_actor, read_weights
-    from hexenv.observation import empty, encode, observation_space
+    from agents.learned import Learned
 
-    which, path = np.array(decisions, np.int64), checkpoint / CHECKPOINT
-    actor = build_actor(read_weights(path), observation_space(recording.tables), path).double()
-    observation = empty(recording.tables, len(which))
-    encode(recording.views[which], recording.tables, observation)
-    with torch.inference_mode():
-        logits = actor({key: torch.from_numpy(array).double() for key, array in observation.items()})
-        legal = torch.from_numpy(recording.masks[which])
-        return torch.softmax(logits.masked_fill(~legal, -torch.inf), -1).numpy()
+    which = np.array(decisions, np.int64)
+    policy = Learned(checkpoint)
+    policy.start(recording.tables, len(which), 0)
+    return torch.softmax(policy.logits(recording.views[which], recording.masks[which]), -1).numpy()
 
 
 def situation(recording: Recording, decision: int) -> str:

@@ -193,8 +193,8 @@ def _choices_table(answer: Answer, question: Question) -> Table:
 def _overview_table(plan: Plan, answer: Answer) -> Table:
     table = Table(
         title=f"What they do over {plan.episodes} episodes, each playing by itself",
-        caption="waits: of all decisions; pairs: of those beside a resident; free: picks with a choice of version, and "
-        "the versions taken there",
+        caption="waits: of all decisions; idle waits: of those on an idle device; pairs: of those beside a resident; "
+        "free: picks with a choice of version, and the versions taken there",
         box=SIMPLE_HEAD,
     )
     for heading in OVERVIEW_HEADINGS:

@@ -198,7 +198,7 @@ def _gains(choices: pd.DataFrame, names: list[str]) -> Figure:
     """Gain in return of every other choice with two standard errors, a line a decision and choice."""
     slots = scheduler_slots(names)
     others = choices[choices.groupby("decision").cumcount() > 0].reset_index(drop=True)
-    drawing = figure(7.6, 1.0 + 0.24 * len(others))
+    drawing = figure(5.2, 0.9 + 0.24 * max(len(others), 1))
     axes = drawing.subplots()
     axes.axvline(0.0, color=light("muted"), linewidth=1.0)
     labels = []
@@ -215,7 +215,7 @@ def _gains(choices: pd.DataFrame, names: list[str]) -> Figure:
         )
         labels.append(f"{row['decision']}: {', '.join(who)}")
     axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
     axes.set_xlabel("gain in return, ms of reference work")
     axes.grid(True, axis="x", linewidth=0.6)
     return drawing

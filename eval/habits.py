@@ -30,8 +30,8 @@ BACKLOG_BINS = ("1", "2", "3", "4", "5", "6 or more")
 RESIDENT_BINS = ("none", "one")
 """Stages in the other slot, running or pending."""
 OVERVIEW_HEADINGS = (
-    "scheduler", "return", "decisions", "waits, %", "pairs, %", "mean share, %", "free, %", "HVX, %", "HMX, %",
-    "hybrid, %",
+    "scheduler", "return", "decisions", "waits, %", "idle waits, %", "pairs, %", "share, %", "free, %", "HVX, %",
+    "HMX, %", "hybrid, %",
 )  # fmt: skip
 AXES = {"slack": SLACK_BINS, "backlog": BACKLOG_BINS, "residents": RESIDENT_BINS}
 """What waiting and pairing are shown against -> its bins."""
@@ -46,7 +46,7 @@ class _Log(Watched):
         self.rows: list[dict[str, np.ndarray]] = []
 
     def see(self, simulator: Simulator, actions: np.ndarray) -> None:
-        playing = np.logical_not(simulator.lanes["over"])
+        playing = ~simulator.lanes["over"]
         rows = decision_rows(self._tables, simulator.views[playing], simulator.masks[playing], actions[playing])
         self.rows.append(rows)
 
@@ -167,7 +167,7 @@ def waits_frame(name: str, log: pd.DataFrame) -> pd.DataFrame:
 
 def overview_cells(overview: pd.DataFrame) -> list[list[str]]:
     """The overview as text, a row a scheduler, under :data:`OVERVIEW_HEADINGS`."""
-    shares = ("waits", "pairs", "mean_share", "free_choices", *VERSIONS)
+    shares = ("waits", "waits_idle", "pairs", "mean_share", "free_choices", *VERSIONS)
     return [
         [
             row["scheduler"],

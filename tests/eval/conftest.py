@@ -75,3 +75,14 @@ def short_plan():
 @pytest.fixture(scope="session")
 def short_outcomes(short_plan):
     return play_all(short_plan, check(short_plan))
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A policy trained for a moment."""
+    from train.__main__ import main as train
+
+    run = tmp_path_factory.mktemp("runs") / "run"
+    options = ["--steps", "128", "--lanes", "4", "--rollout", "32", "--minibatch", "64", "--epochs", "1"]
+    assert train(["--out", str(run), *options, "--horizon-us", "10000", "--miss-weight", "3", "--no-eval"]) == 0
+    return run

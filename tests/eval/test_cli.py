@@ -68,17 +68,6 @@ def test_help_works_as_a_module():
     assert "--checkpoint" in done.stdout
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A policy trained for a moment."""
-    from train.__main__ import main as train
-
-    run = tmp_path_factory.mktemp("runs") / "run"
-    options = ["--steps", "128", "--lanes", "4", "--rollout", "32", "--minibatch", "64", "--epochs", "1"]
-    assert train(["--out", str(run), *options, "--horizon-us", "10000", "--miss-weight", "3", "--no-eval"]) == 0
-    return run
-
-
 def test_a_run_is_evaluated_from_its_config_alone_and_twice_the_same(trained, tmp_path):
     names = ("summary.csv", "streams.csv", "episodes.csv")
     options = ["--checkpoint", str(trained), "--episodes", "2", "--schedulers", "serial,slack_gate"]
