@@ -32,7 +32,7 @@ _POOL = 256
 """Decisions that are screened, at most."""
 _SCREENS = 8
 """Futures of a screened choice."""
-_APART_NS = 1_000_000
+_APART_NS = 5_000_000
 """Decisions to explain lie at least this far apart: neighbours tell the same story."""
 
 

@@ -28,9 +28,10 @@ _FAMILIES = 6
 _TITLES = {"slack": "least slack in view", "backlog": "jobs waiting or running"}
 _COLOURS = {"hvx": "hvx", "hmx": "hmx", "hybrid": "scheduler-4"}
 _CANDIDATE_HEADINGS = {
-    "chosen_by": "chosen by", "action": "action", "stream": "stream", "operator": "operator", "version": "version",
-    "tile": "tile", "share": "share", "contexts": "contexts", "ddr_us": "D, us", "hvx_us": "V, us", "hmx_us": "M, us",
-    "vtcm_kib": "VTCM, KiB", "alone_us": "alone, us", "slack_us": "slack, us", "due_us": "due in, us",
+    "chosen_by": "chosen by", "probability": "probability", "action": "action", "stream": "stream",
+    "operator": "operator", "version": "version", "tile": "tile", "share": "share", "contexts": "contexts",
+    "ddr_us": "D, us", "hvx_us": "V, us", "hmx_us": "M, us", "vtcm_kib": "VTCM, KiB", "alone_us": "alone, us",
+    "slack_us": "slack, us", "due_us": "due in, us",
 }  # fmt: skip
 _HABITS_TEXT = (
     "Each scheduler plays the {episodes} episodes by itself. Pairs: of the decisions beside a resident stage, those "
@@ -47,7 +48,7 @@ _DECISIONS_TEXT = (
     "for all choices of a decision, and {explained} went on for {span:g} ms. Gains are paired differences to its own "
     "choice, with their standard errors. {how}"
 )
-_PICKED_TEXT = "These are the decisions where another choice makes the largest difference, at least 1 ms apart."
+_PICKED_TEXT = "These are the decisions where another choice makes the largest difference, at least 5 ms apart."
 _GAINS_TEXT = (
     "Return gained by another's choice, ms of reference work, with two standard errors. Right of 0: it was better. "
     "A share has no effect for a stage that is alone on the device."
@@ -117,14 +118,14 @@ def _choices_table(choices: pd.DataFrame, learned: bool) -> str:
         cells = [row["chosen_by"].replace(" ", ", "), row["choice"]]
         cells += [number(row["probability"], 3)] if learned else []
         for name in ("return", "misses", "finished"):
-            gain = "-" if place == 0 else f"{row[f'{name}_gain']:+.2f}\n+- {row[f'{name}_se']:.2f}"
+            gain = "-" if place == 0 else f"{row[f'{name}_gain']:+.2f}\n± {row[f'{name}_se']:.2f}"
             cells += [number(row[name], 2), gain]
         rows.append(cells)
     return table_html([*headings, "finished", "gain"], rows)
 
 
 def _candidates_table(candidates: pd.DataFrame, learned: bool) -> str:
-    shown = _CANDIDATE_HEADINGS | ({"probability": "probability"} if learned else {})
+    shown = {key: text for key, text in _CANDIDATE_HEADINGS.items() if learned or key != "probability"}
     ordered = candidates.sort_values("probability", ascending=False, kind="stable") if learned else candidates
     rows = [[_candidate_cell(key, row[key]) for key in shown] for row in ordered.to_dict("records")]
     return table_html(list(shown.values()), rows)
@@ -138,7 +139,7 @@ def _candidate_cell(key: str, value: object) -> str:
 
 def _lines(waits: pd.DataFrame, key: str, names: list[str]) -> Figure:
     """A figure of the waits frame against slack and backlog, a line a scheduler."""
-    drawing = figure(5.2, 4.4)
+    drawing = figure(5.2, 4.7)
     slots = scheduler_slots(names)
     for axes, axis in zip(drawing.subplots(2, 1), _TITLES, strict=True):
         for name in names:
@@ -160,7 +161,8 @@ def _lines(waits: pd.DataFrame, key: str, names: list[str]) -> Figure:
         axes.set_ylabel("% of decisions")
         axes.set_ylim(bottom=0.0)
         axes.grid(True, axis="y", linewidth=0.6)
-    drawing.axes[0].legend(frameon=False, fontsize=7.5, ncols=2)
+    handles, labels = drawing.axes[0].get_legend_handles_labels()
+    drawing.legend(handles, labels, loc="outside upper left", ncols=4, frameon=False, fontsize=7.5)
     return drawing
 
 
@@ -198,7 +200,7 @@ def _gains(choices: pd.DataFrame, names: list[str]) -> Figure:
     """Gain in return of every other choice with two standard errors, a line a decision and choice."""
     slots = scheduler_slots(names)
     others = choices[choices.groupby("decision").cumcount() > 0].reset_index(drop=True)
-    drawing = figure(5.2, 0.9 + 0.24 * max(len(others), 1))
+    drawing = figure(6.4, 0.9 + 0.24 * max(len(others), 1))
     axes = drawing.subplots()
     axes.axvline(0.0, color=light("muted"), linewidth=1.0)
     labels = []
@@ -216,6 +218,6 @@ def _gains(choices: pd.DataFrame, names: list[str]) -> Figure:
         labels.append(f"{row['decision']}: {', '.join(who)}")
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
-    axes.set_xlabel("gain in return, ms of reference work")
+    axes.set_xlabel("gain in return, ms")
     axes.grid(True, axis="x", linewidth=0.6)
     return drawing

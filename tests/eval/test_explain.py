@@ -100,12 +100,12 @@ class TestChoices:
 
     def test_the_decision_that_matters_is_found(self):
         """They differ whenever a job comes; only the second job is due so soon that holding it loses it."""
-        loose = Source((one(Kernel(hvx=400.0)),), times=(0.0, 6000.0), names="loose")
-        tight = Source((one(Kernel(hvx=400.0)),), times=(3000.0,), deadline=150.0, names="tight")
-        taken = record(RUNS, [WAITS], toy_tables(loose, tight, horizon_ns=9_000_000), EPISODE[0], 0)
+        loose = Source((one(Kernel(hvx=400.0)),), times=(0.0, 12_000.0), names="loose")
+        tight = Source((one(Kernel(hvx=400.0)),), times=(6000.0,), deadline=150.0, names="tight")
+        taken = record(RUNS, [WAITS], toy_tables(loose, tight, horizon_ns=18_000_000), EPISODE[0], 0)
         assert len(taken.disagreements()) == 3
         (decision,) = most_telling(RUNS, taken, 1, 4000.0)
-        assert taken.lanes["now_ns"][decision] == 3_000_000
+        assert taken.lanes["now_ns"][decision] == 6_000_000
         assert len(most_telling(RUNS, taken, 3, 4000.0)) == 3
         assert most_telling(RUNS, record(RUNS, [RUNS], taken.tables, EPISODE[0], 0), 3, 4000.0) == []
 
