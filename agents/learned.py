@@ -57,14 +57,21 @@ class Learned(Scheduler):
         self._actor = build_actor(self._weights, observation_space(tables), self._path).double()
         self._observation = empty(tables, batch)
 
-    def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        """See :meth:`Scheduler.act`."""
+    def logits(self, views: np.ndarray, masks: np.ndarray) -> torch.Tensor:
+        """Logits of all actions, float64 of shape (B, A); those of illegal ones are -inf."""
         import torch
 
         encode(views, self._tables, self._observation)
         with torch.inference_mode():
             inputs = {key: torch.from_numpy(array).double() for key, array in self._observation.items()}
-            logits = self._actor(inputs).masked_fill_(~torch.from_numpy(masks), -torch.inf)
+            return self._actor(inputs).masked_fill_(~torch.from_numpy(masks), -torch.inf)
+
+    def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        """See :meth:`Scheduler.act`."""
+        import torch
+
+        with torch.inference_mode():
+            logits = self.logits(views, masks)
             wait, picks = logits[:, WAIT], logits[:, 1:]
             waits = wait.float() >= torch.logsumexp(picks, -1).float()
             return torch.where(waits, WAIT, 1 + picks.float().argmax(-1)).numpy()
