@@ -182,14 +182,14 @@ def row_frame(cases: Sequence[Case]) -> pd.DataFrame:
 
 def verdict(cases: Sequence[Case], excluded: Sequence[Excluded]) -> str:
     """How many rows were used, and the target where there are rows for it."""
-    text = f"{len(cases)} rows used, {len(excluded)} left out."
+    text = f"{_rows(len(cases))} used, {len(excluded)} left out."
     errors = [case.error() for case in target_cases(cases)]
     if not errors:
         return text
     found, slow = statistics(errors), statistics([case.error() for case in target_cases(at_sustained_clock(cases))])
     return (
         f"{text}\nTarget: median at most {100 * TARGET_MEDIAN:.0f} %, 90th percentile at most "
-        f"{100 * TARGET_P90:.0f} %, over {found['rows']} rows of {TARGET_DEVICE}, {TARGET_GENERATION}.\n"
+        f"{100 * TARGET_P90:.0f} %, over {_rows(found['rows'])} of {TARGET_DEVICE}, {TARGET_GENERATION}.\n"
         f"Found: {100 * found['median']:.1f} % and {100 * found['p90']:.1f} %; with rows under sustained load at "
         f"{SUSTAINED_CLOCK} of the peak core clock {100 * slow['median']:.1f} % and {100 * slow['p90']:.1f} %."
     )
@@ -248,3 +248,7 @@ def as_dict(cases: Sequence[Case], excluded: Sequence[Excluded], results: Sequen
             for result in results
         ],
     }
+
+
+def _rows(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count} rows"

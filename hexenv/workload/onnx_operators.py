@@ -15,6 +15,8 @@ from hexenv.kernels import (
     Copy,
     DepthwiseConv2d,
     Elementwise,
+    L2Norm,
+    LayerNorm,
     MatMul,
     Pool,
     Reduce,
@@ -219,7 +221,7 @@ def _softmax(node: OnnxNode) -> Operator:
 
 
 def _norm(node: OnnxNode) -> Operator:
-    """Normalisation along the last axes, at the cost of an RMS norm (one more mean is in the noise)."""
+    """Normalisation along the last axes: with a mean (layer, instance, group), without one (RMS) or by length (Lp)."""
     shape = node.input(0).shape
     if node.type == "InstanceNormalization":
         columns = prod(shape[2:])
@@ -230,7 +232,8 @@ def _norm(node: OnnxNode) -> Operator:
     else:
         axis = node.attribute("axis", -1)
         columns = prod(shape[axis:])
-    return RmsNorm(prod(shape) // columns, columns)
+    kind = {"LpNormalization": L2Norm, "RMSNormalization": RmsNorm}.get(node.type, LayerNorm)
+    return kind(prod(shape) // columns, columns)
 
 
 def _resize(node: OnnxNode) -> Operator:

@@ -10,7 +10,19 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from hexenv.errors import ConfigError
-from hexenv.kernels import Conv2d, Copy, DepthwiseConv2d, Elementwise, MatMul, Pool, Reduce, Resize, RmsNorm, Softmax
+from hexenv.kernels import (
+    Conv2d,
+    Copy,
+    DepthwiseConv2d,
+    Elementwise,
+    L2Norm,
+    LayerNorm,
+    MatMul,
+    Pool,
+    Reduce,
+    Resize,
+    Softmax,
+)
 from hexenv.workload import build
 from hexenv.workload.onnx_import import import_onnx
 
@@ -131,8 +143,9 @@ def test_matrix_products(save):
         ),
         ("GlobalAveragePool", (1, 8, 20, 20), None, {}, Reduce(8, 400)),
         ("Softmax", (4, 5, 100), None, {"axis": -1}, Softmax(20, 100)),
-        ("LayerNormalization", (4, 5, 64), {"w": (64,)}, {"axis": -1}, RmsNorm(20, 64)),
-        ("InstanceNormalization", (1, 8, 20, 20), {"w": (8,), "b": (8,)}, {}, RmsNorm(8, 400)),
+        ("LayerNormalization", (4, 5, 64), {"w": (64,)}, {"axis": -1}, LayerNorm(20, 64)),
+        ("LpNormalization", (4, 5, 64), None, {"axis": -1}, L2Norm(20, 64)),
+        ("InstanceNormalization", (1, 8, 20, 20), {"w": (8,), "b": (8,)}, {}, LayerNorm(8, 400)),
         ("Transpose", (2, 3, 4), None, {"perm": [2, 0, 1]}, Copy(24, 2)),
         ("Pad", (1, 1, 4, 4), {"p": np.array([0, 0, 1, 1, 0, 0, 1, 1])}, {}, Copy(36, 2)),
         ("Mul", (1, 8, 4, 4), {"w": (1, 8, 1, 1)}, {}, Elementwise("scale", 128, 2)),
