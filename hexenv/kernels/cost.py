@@ -41,7 +41,7 @@ class StageCost:
     hvx_after_us: float = 0.0
     """HVX context-time behind the HMX phase (convert and store), us."""
     hvx_before_floor_us: float = 0.0
-    """Least time of the before phase whatever the contexts, us: HVX loads from DDR, shared gathers, one row a context."""
+    """Least time of the before phase whatever the contexts, us: HVX loads from DDR, shared gathers, one row each."""
     hvx_after_floor_us: float = 0.0
     """Time of the after phase bound by HVX stores to DDR, whatever the contexts, us."""
     hmx_us: float = 0.0
