@@ -25,7 +25,7 @@ def test_a_file_of_ones_own(own_rows: Path, tmp_path: Path, capsys: pytest.Captu
     assert main(arguments) == 0
     text = capsys.readouterr().out
     assert "MUL_MAT q4_0 2048x1x2048" in text
-    assert "1 rows used, 0 left out" in text
+    assert "1 row used, 0 left out" in text
     (row,) = pd.read_csv(table).to_dict("records")
     assert (row["family"], row["device"], row["measured"]) == ("gemv", "v79", 43)
     assert row["error"] == pytest.approx(row["predicted"] / 43 - 1, abs=1e-5)
