@@ -811,7 +811,7 @@ class Outlook(NamedTuple):
     candidates: int  # actions that are tried at most
     confidence: float  # standard errors by which an action must beat the base rule's
     speed: float  # ns that the device takes for a ns of queued work by itself
-    doubt: float  # ns of predicted lateness over which a deadline turns from safe to lost
+    doubt: float  # predicted lateness over which a deadline turns from safe to lost, as a part of the time allowed
     exact: bool  # clairvoyant: exact forks, one rollout an action
 
 
@@ -882,7 +882,8 @@ def _worth_ns(tables: Any, lane: Any, costs: Costs, outlook: Outlook) -> float:
             loss = weight * stream.weight * tables.templates[job.template].ref_ns
             if stream.firm:
                 loss += job.earned_ns
-            worth -= min(1.0, max(0.0, 0.5 + late / outlook.doubt)) * loss
+            doubt = outlook.doubt * (job.deadline_ns - job.arrival_ns)
+            worth -= min(1.0, max(0.0, 0.5 + late / doubt)) * loss
     return worth
 
 

@@ -47,7 +47,8 @@ class LookAhead:
         margins_us: margins of the slack gates that go on after an action; the first one is the base rule.
         confidence: standard errors by which an action must beat the base rule's choice.
         speed: ns that the device takes for a ns of work queued ahead of a deadline, for the value at a rollout's end.
-        doubt_us: predicted lateness over which a deadline turns from safe to lost there, us.
+        doubt: predicted lateness over which a deadline turns from safe to lost there, as a part of the time that the job
+            is allowed.
         exact: plan on exact forks (clairvoyant).
         threads: lanes are planned in this many parts at once; no effect on the results.
     """
@@ -63,7 +64,7 @@ class LookAhead:
         margins_us: Sequence[float] = (1500.0,),
         confidence: float = 2.0,
         speed: float = 0.9,
-        doubt_us: float = 12_000.0,
+        doubt: float = 0.35,
         exact: bool = False,
         threads: int = 1,
     ) -> None:
@@ -73,7 +74,7 @@ class LookAhead:
         self._costs = costs_of(tables)
         self._seed = np.uint64(seed % (1 << 64))
         self._policies = tuple(gate(float(margin)) for margin in margins_us)
-        self._outlook = Outlook(budget, round(1000 * span_us), candidates, confidence, speed, 1000.0 * doubt_us, exact)
+        self._outlook = Outlook(budget, round(1000 * span_us), candidates, confidence, speed, doubt, exact)
         most = max(candidates, len(margins_us) + 1) * len(margins_us)
         self._benches = [_bench(tables.n_actions, most) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None

@@ -1,8 +1,9 @@
 """The head-room map: what look-ahead finds beyond the best rule, setting by setting: ``python -m eval.headroom``.
 
 Every setting of a scenario is played by all rules and by ``search`` on the same episodes, and every setting is
-published, also those where nothing matters. The best rule of a setting is the one with the highest mean return on these
-very episodes, which favours the rules. The head-room is a lower bound: search is no optimum.
+published, also those where nothing matters. The best rule of a setting is chosen by its mean return on further
+episodes that only the rules play: chosen on the compared ones, the luckiest of many rules would look like the best. The
+head-room is a lower bound: search is no optimum.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from hexenv.files import csv_text, require_writable, write_all
 from hexenv.workload import build
 
 EPISODES = 4
-"""Episodes of a setting."""
+"""Compared episodes of a setting."""
+CHOOSING = 12
+"""Further episodes of a setting that choose its best rule."""
 BUDGET = 1000
 """Engine decisions that search spends at a decision, about."""
 SEARCH = "search"
@@ -48,7 +51,7 @@ _LANES = {SEARCH: 4}
 """Episodes that a process plays at once, 64 by default; few where they take long, so that progress shows."""
 _LABEL = 26
 """Letters of a mix on one line of the picture."""
-_RETURNS = ("scheduler", "setting", "seed", "return", "due", "misses", "decisions", "spent")
+_RETURNS = ("scheduler", "compared", "setting", "seed", "return", "due", "misses", "decisions", "spent")
 _COLUMNS = (
     "setting", "mix", "tightness", "load", "episodes", "serial", "best_rule", "best", "search", "headroom",
     "headroom_low", "headroom_high", "share", "best_miss_rate", "search_miss_rate",
@@ -63,7 +66,9 @@ class Plan:
     device: str = "v79"
     split: str = "heldout"
     episodes: int = EPISODES
-    """Of each setting."""
+    """Of each setting, compared."""
+    choosing: int = CHOOSING
+    """Further ones of each setting, for the rules alone."""
     budget: int = BUDGET
     rules: tuple[str, ...] = field(default_factory=agents.names)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -73,18 +78,23 @@ class Plan:
         """The scenario under a scheduler's engine settings and those of the plan."""
         return build(self.scenario, self.device, self.split, **{**overrides, **self.settings})
 
-    def episode_list(self) -> tuple[Episode, ...]:
-        """The same number of episodes of each setting, all seeds different as long as the split has enough.
+    def episode_lists(self) -> tuple[tuple[Episode, ...], tuple[Episode, ...]]:
+        """The episodes to compare on and those to choose the best rules on, the same number of each setting.
 
         Raises:
-            ConfigError: the scenario, the split or a rule is unknown, or the split has too few episodes.
+            ConfigError: the scenario, the split or a rule is unknown, or a number is out of range.
         """
         for name in self.rules:
             agents.rule(name)
         if REFERENCE not in self.rules:
             raise ConfigError(f"the rules must include {REFERENCE!r}, which the map is scaled by; got {self.rules}")
+        for name in ("episodes", "choosing", "budget"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} {getattr(self, name)} is not allowed; at least 1")
         tables = self.tables({})
-        return held_out(tables, self.episodes * len(tables.settings))
+        n = len(tables.settings)
+        episodes = held_out(tables, (self.episodes + self.choosing) * n)
+        return episodes[: self.episodes * n], episodes[self.episodes * n :]
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,7 @@ class _Part:
 
     plan: Plan
     scheduler: str
+    compared: bool
     episodes: tuple[Episode, ...]
     place: int
     """Of the first episode in the whole list: it seeds the scheduler."""
@@ -111,31 +122,33 @@ def _play_part(part: _Part) -> pd.DataFrame:
     tables = _tables(plan.scenario, plan.device, plan.split, settings)
     simulator, _ = play(scheduler, tables, part.episodes, part.place, TraceLevel.NONE)
     spent = scheduler.spent / len(part.episodes) if isinstance(scheduler, Search) else 0.0
-    rows = [
-        (
-            part.scheduler, episode.setting, episode.seed, lane_return(lane, tables), int(lane["due"].sum()),
-            int(lane["missed"].sum()), int(lane["decisions"]), spent,
-        )
-        for episode, lane in zip(part.episodes, simulator.lanes, strict=True)
-    ]  # fmt: skip
+    rows = []
+    for episode, lane in zip(part.episodes, simulator.lanes, strict=True):
+        counts = int(lane["due"].sum()), int(lane["missed"].sum()), int(lane["decisions"])
+        earned = lane_return(lane, tables)
+        rows.append((part.scheduler, part.compared, episode.setting, episode.seed, earned, *counts, spent))
     return pd.DataFrame(rows, columns=list(_RETURNS))
 
 
 def _parts(plan: Plan) -> list[_Part]:
     """All that is to be played, what takes longest first."""
-    episodes = plan.episode_list()
+    compared, choosing = plan.episode_lists()
+    work = [(name, True, compared, 0) for name in (SEARCH, *plan.rules)]
+    work += [(name, False, choosing, len(compared)) for name in plan.rules]
     parts = []
-    for name in (SEARCH, *plan.rules):
+    for name, is_compared, episodes, first in work:
         lanes = _LANES.get(name, 64)
-        parts += [_Part(plan, name, episodes[i : i + lanes], i) for i in range(0, len(episodes), lanes)]
+        parts += [
+            _Part(plan, name, is_compared, episodes[i : i + lanes], first + i) for i in range(0, len(episodes), lanes)
+        ]
     return parts
 
 
 def play_map(plan: Plan, processes: int) -> pd.DataFrame:
     """Play everything in this many processes, with a progress bar; a row a scheduler and episode, in a fixed order.
 
-    Columns: scheduler, setting, seed, return (ms of reference work), due, misses, decisions, and spent, the engine
-    decisions of its search (mean over the episodes that were played together).
+    Columns: scheduler, compared (else for choosing the best rule), setting, seed, return (ms of reference work), due,
+    misses, decisions, and spent, the engine decisions of its search (mean over the episodes that were played together).
     """
     parts = _parts(plan)
     frames: list[pd.DataFrame] = [pd.DataFrame()] * len(parts)
@@ -182,9 +195,10 @@ def map_frame(plan: Plan, returns: pd.DataFrame) -> pd.DataFrame:
 
 def _map_row(returns: pd.DataFrame) -> dict[str, Any]:
     """The figures over some episodes, the same ones for every scheduler."""
-    groups = {str(name): frame for name, frame in returns.groupby("scheduler", sort=False)}
+    choosing = returns[~returns["compared"]].groupby("scheduler", sort=False)["return"].mean()
+    best = str(choosing.idxmax())
+    groups = {str(name): frame for name, frame in returns[returns["compared"]].groupby("scheduler", sort=False)}
     means = {name: float(frame["return"].mean()) for name, frame in groups.items()}
-    best = max((name for name in groups if name != SEARCH), key=lambda name: means[name])
     one = np.ones(len(groups[SEARCH]))
     gain = difference(groups[SEARCH]["return"].to_numpy(), one, groups[best]["return"].to_numpy(), one)
     reach = means[SEARCH] - means[REFERENCE]
@@ -270,7 +284,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="v79", metavar="NAME", help="name or path of a .toml file (default: v79)")
     parser.add_argument("--split", default="heldout", choices=("train", "heldout"), help="default: heldout")
     parser.add_argument(
-        "--episodes", type=int, default=EPISODES, metavar="N", help=f"of each setting (default: {EPISODES})"
+        "--episodes", type=int, default=EPISODES, metavar="N", help=f"compared, of each setting (default: {EPISODES})"
+    )
+    parser.add_argument(
+        "--choosing",
+        type=int,
+        default=CHOOSING,
+        metavar="N",
+        help=f"further ones of each setting that choose its best rule (default: {CHOOSING})",
     )
     parser.add_argument(
         "--budget", type=int, default=BUDGET, metavar="N", help=f"of search, engine decisions (default: {BUDGET})"
@@ -289,12 +310,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(argv)
     rules = tuple(options.schedulers.split(",")) if options.schedulers else agents.names()
     settings = {} if options.horizon_us is None else {"horizon_us": options.horizon_us}
-    plan = Plan(options.scenario, options.device, options.split, options.episodes, options.budget, rules, settings)
+    plan = Plan(
+        options.scenario,
+        options.device,
+        options.split,
+        options.episodes,
+        options.choosing,
+        options.budget,
+        rules,
+        settings,
+    )
     try:
-        for name, value in (("budget", options.budget), ("processes", options.processes)):
-            if value < 1:
-                raise ConfigError(f"{name} {value} is not allowed; at least 1")
-        plan.episode_list()
+        if options.processes < 1:
+            raise ConfigError(f"processes {options.processes} is not allowed; at least 1")
+        plan.episode_lists()
         require_writable(options.out)
         returns = play_map(plan, options.processes)
     except ConfigError as error:

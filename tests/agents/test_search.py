@@ -11,7 +11,7 @@ from hexenv.engine.layout import Arrival, Mode, Phase, Tables
 from tests.agents.test_play import toy_mix
 from tests.engine.toy import Kernel, Source, action, one, toy_tables
 
-SMALL = {"budget": 200, "span_us": 1000.0, "margins_us": (100.0,), "doubt_us": 500.0}
+SMALL = {"budget": 200, "span_us": 1000.0, "margins_us": (100.0,), "doubt": 0.25}
 
 
 def keys(batch: int) -> np.ndarray:
@@ -149,7 +149,7 @@ def test_it_sees_what_the_base_rule_does_not():
     filler = Source((one(Kernel(tiles=1, hvx=3600.0)),))
     tables = toy_tables(camera, filler, horizon_ns=4_000_000, wait_max_ns=200_000, mode=Mode.SERIAL)
     base = play(slack_gate(100.0), tables, 1).lanes
-    found = play(search_small(span_us=2000.0, doubt_us=1.0, speed=1.0), tables, 1).lanes
+    found = play(search_small(span_us=2000.0, doubt=0.01, speed=1.0), tables, 1).lanes
     assert base["missed"].sum() == 1
     assert found["missed"].sum() == 0
     assert found["credit_ns"].sum() > base["credit_ns"].sum()
@@ -178,7 +178,7 @@ def test_the_oracle_knows_the_future():
         tables = toy_tables(camera, filler, horizon_ns=4_000_000, wait_max_ns=200_000, mode=Mode.SERIAL)
         simulator = Simulator(tables, 1)
         simulator.reset(keys(1))
-        settings = {**SMALL, "span_us": 2000.0, "doubt_us": 1.0, "speed": 1.0}
+        settings = {**SMALL, "span_us": 2000.0, "doubt": 0.01, "speed": 1.0}
         simulator_actions.append(
             [int(LookAhead(tables, exact=exact, **settings).label(simulator).actions[0]) for exact in (True, False)]
         )

@@ -11,6 +11,7 @@ from hexenv.errors import ConfigError
 PLAN = Plan(
     "camera_decode",
     episodes=1,
+    choosing=1,
     budget=10,
     rules=("serial", "slack_gate"),
     settings={"horizon_us": 3000.0},
@@ -24,14 +25,19 @@ def played():
 
 @pytest.fixture
 def returns():
-    """Serial earns 10, search 30 in every setting; edf earns 26 in settings 0 to 2 and 8 elsewhere, tacker 20."""
+    """Serial earns 10, search 30 in every setting; edf earns 26 in settings 0 to 2 and 8 elsewhere, tacker 20.
+
+    On the compared episodes orion is lucky: it earns 29 there and 5 on those that choose.
+    """
     rows = []
     for setting in range(len(PLAN.tables({}).settings)):
-        earned = {"search": 30.0, "serial": 10.0, "edf": 26.0 if setting < 3 else 8.0, "tacker": 20.0}
+        earned = {"search": 30.0, "serial": 10.0, "edf": 26.0 if setting < 3 else 8.0, "tacker": 20.0, "orion": 5.0}
         for name, value in earned.items():
             misses = {"search": 1, "edf": 2}.get(name, 3)
-            rows += [(name, setting, seed, value + seed, 10, misses, 5, 0.0) for seed in range(4)]
-    columns = ["scheduler", "setting", "seed", "return", "due", "misses", "decisions", "spent"]
+            rows += [(name, False, setting, seed, value + seed, 10, 9, 5, 0.0) for seed in range(4) if name != "search"]
+            luck = 24.0 if name == "orion" else 0.0
+            rows += [(name, True, setting, seed, value + luck + seed, 10, misses, 5, 0.0) for seed in range(4, 8)]
+    columns = ["scheduler", "compared", "setting", "seed", "return", "due", "misses", "decisions", "spent"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -80,10 +86,17 @@ def test_nothing_is_left_out_of_table_and_picture(returns):
 
 
 def test_all_play_the_same_episodes(played):
-    by_name = {name: list(zip(f["setting"], f["seed"], strict=True)) for name, f in played.groupby("scheduler")}
+    compared = played[played["compared"]]
+    by_name = {name: list(zip(f["setting"], f["seed"], strict=True)) for name, f in compared.groupby("scheduler")}
     assert set(by_name) == {"search", "serial", "slack_gate"}
     assert by_name["search"] == by_name["serial"] == by_name["slack_gate"]
     assert sorted(setting for setting, _ in by_name["search"]) == list(range(6))
+
+
+def test_the_best_rule_is_chosen_on_other_episodes(played):
+    choosing = played[~played["compared"]]
+    assert set(choosing["scheduler"]) == {"serial", "slack_gate"}
+    assert not set(choosing["seed"]) & set(played[played["compared"]]["seed"])
 
 
 def test_only_search_spends_engine_decisions(played):
@@ -97,7 +110,18 @@ def test_processes_do_not_change_the_map(played):
 
 
 def test_command_writes_all_files(tmp_path, capsys):
-    options = ["--scenario", "camera_decode", "--episodes", "1", "--budget", "10", "--horizon-us", "2000"]
+    options = [
+        "--scenario",
+        "camera_decode",
+        "--episodes",
+        "1",
+        "--choosing",
+        "1",
+        "--budget",
+        "10",
+        "--horizon-us",
+        "2000",
+    ]
     assert headroom.main([*options, "--schedulers", "serial", "--processes", "1", "--out", str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {"headroom.csv", "returns.csv", "headroom.svg"}
     frame = pd.read_csv(tmp_path / "headroom.csv")
@@ -112,6 +136,8 @@ def test_command_writes_all_files(tmp_path, capsys):
         (["--schedulers", "edf"], "serial"),
         (["--episodes", "0"], "episodes"),
         (["--budget", "0"], "budget"),
+        (["--choosing", "0"], "choosing"),
+        (["--processes", "0"], "processes"),
         (["--scenario", "nowhere"], "nowhere"),
     ],
 )
@@ -123,4 +149,4 @@ def test_wrong_input_is_refused_before_anything_is_played(options, words, capsys
 
 def test_a_plan_without_serial_has_no_scale():
     with pytest.raises(ConfigError, match="serial"):
-        Plan("camera_decode", rules=("edf",)).episode_list()
+        Plan("camera_decode", rules=("edf",)).episode_lists()
