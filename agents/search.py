@@ -47,8 +47,8 @@ class LookAhead:
         margins_us: margins of the slack gates that go on after an action; the first one is the base rule.
         confidence: standard errors by which an action must beat the base rule's choice.
         speed: ns that the device takes for a ns of work queued ahead of a deadline, for the value at a rollout's end.
-        doubt: predicted lateness over which a deadline turns from safe to lost there, as a part of the time that the job
-            is allowed.
+        doubt: predicted lateness over which a deadline turns from safe to lost there, as a part of the time that its
+            job is allowed.
         exact: plan on exact forks (clairvoyant).
         threads: lanes are planned in this many parts at once; no effect on the results.
     """
