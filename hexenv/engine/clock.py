@@ -224,8 +224,7 @@ def _leave_slot(tables: Any, lane: Any, trace: Any, k: int) -> None:
             _switches(rest)
     ref_ns = tables.ops[tables.variants[v].op].ref_ns
     credited = complete_stage(tables, lane, trace, j, stage, ref_ns)
-    if slot.trace_row >= 0:
-        trace[slot.trace_row].end_ns = lane.now_ns
+    tr.close(lane, trace, slot.trace_row)
     row = tr.add(lane, trace, tr.ALL, _COMPLETE if credited else _UNCREDITED, stream, index, float(ref_ns))
     if row >= 0:
         record = trace[row]

@@ -1,14 +1,14 @@
 """The compiler decorator of the numba kernels, with a cache that cannot go stale.
 
 Numba stamps a cached function with its own file only: a changed callee in another file would go unnoticed. So the
-cache folder carries a hash of every source file of this package.
+cache folder carries a hash of every source file of the packages whose kernels call one another.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,26 +28,37 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-def _cache_folder() -> str:
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def compiler(*packages: Path) -> Decorator:
+    """The decorator for kernels of ``packages`` (folders) that may call those of one another and of the engine.
+
+    It compiles in nopython mode without the GIL, with IEEE arithmetic (no fast math: same bytes everywhere), and
+    caches. Kernels must not allocate: numba's reference counting is off.
+    """
+    folder = _cache_folder((_ENGINE, *packages))
+
+    def njit(function: Callable[..., Any]) -> Callable[..., Any]:
+        previous = _CONFIG.CACHE_DIR
+        _CONFIG.CACHE_DIR = folder
+        try:
+            return numba.njit(**_OPTIONS)(function)
+        finally:
+            _CONFIG.CACHE_DIR = previous
+
+    return njit
+
+
+def _cache_folder(packages: Sequence[Path]) -> str:
     digest = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(_ENGINE.glob("*.py")):
-        digest.update(source.read_bytes())
+    for package in packages:
+        for source in sorted(package.glob("*.py")):
+            digest.update(source.read_bytes())
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     base = Path(_CONFIG.CACHE_DIR or os.path.join(caches, "numba"))
     return str(base / f"hexenv-{digest.hexdigest()[:16]}")
 
 
-_FOLDER = _cache_folder()
-
-
-def njit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile in nopython mode without the GIL, with IEEE arithmetic (no fast math: same bytes everywhere), cached.
-
-    Kernels must not allocate: numba's reference counting is off.
-    """
-    previous = _CONFIG.CACHE_DIR
-    _CONFIG.CACHE_DIR = _FOLDER
-    try:
-        return numba.njit(**_OPTIONS)(function)
-    finally:
-        _CONFIG.CACHE_DIR = previous
+njit = compiler()
+"""The engine's own decorator."""

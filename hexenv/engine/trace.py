@@ -49,3 +49,13 @@ def add(lane: Any, trace: Any, level: int, event: int, stream: int, job: int, va
     record.value3 = 0.0
     record.value4 = 0.0
     return row
+
+
+@njit
+def close(lane: Any, trace: Any, row: int) -> None:
+    """Fill in the end of the launch in ``row``; -1 is none.
+
+    A fork that was not traced on has left that row behind in its source's trace.
+    """
+    if 0 <= row < trace.shape[0] and trace[0].contexts >= ALL:
+        trace[row].end_ns = lane.now_ns

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hexenv.engine import Simulator, TraceLevel
-from hexenv.engine.layout import Arrival
+from hexenv.action import WAIT
+from hexenv.engine import Simulator, TraceLevel, clock
+from hexenv.engine.layout import TRACE, Arrival
 from hexenv.workload import build
 from tests.engine.play import hashed_actions, keys, play_out
 from tests.engine.toy import Kernel, Source, action, one, toy_tables
@@ -107,3 +108,15 @@ def test_a_reseeded_host_gap_goes_on() -> None:
     after = sim.lanes["next_arrival_ns"][:, 0] / 1000
     assert (abs(after - 10_050.0) <= 200.0).all()
     assert len(set(after)) == 20
+
+
+def test_a_fork_without_its_trace_writes_nowhere(sim: Simulator) -> None:
+    """A lane that was traced is played on with an empty trace, as look-ahead does: memory behind that stays as it is."""
+    arrays, behind = sim.tables.arrays, np.zeros(5000, TRACE)
+    lanes = sim.lanes[:1].copy()
+    resident = (lanes["slots"]["phase"][0] > 0) & (lanes["slots"]["trace_row"][0] > 0)
+    assert resident.any()
+    for _ in range(50):
+        clock.step(arrays, lanes[0], behind[:1], WAIT)
+    assert (lanes["slots"]["phase"][0][resident] == 0).all()
+    assert not behind.tobytes().strip(b"\0")
