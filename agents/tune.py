@@ -24,9 +24,10 @@ import agents
 from agents.rule import Parameter
 from agents.scheduler import Scheduler
 from agents.tuned import COMMON, FILE, record
+from hexenv.cli import Parser, command
 from hexenv.engine import Simulator, episode_key
 from hexenv.engine.layout import Tables
-from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.errors import ConfigError
 from hexenv.files import require_writable_file
 from hexenv.workload import build, scenario_names
 
@@ -158,7 +159,7 @@ def settings_hash(tables: Sequence[Tables]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m agents.tune", description="Tune rules on training episodes and keep the best settings."
     )
     parser.add_argument("names", nargs="+", metavar="NAME", help="rules with settings")
@@ -174,24 +175,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, or 2 for wrong input."""
     options = _parser().parse_args(argv)
     scenarios = tuple(options.scenario.split(",")) if options.scenario else scenario_names()
     how: Mapping[str, Any] = {key: getattr(options, key) for key in ("device", "budget", "episodes")}
-    try:
-        require_writable_file(options.out)
-        for name in options.names:
-            scopes = [(s,) for s in scenarios] if agents.rule(name).per_scenario else [scenarios]
-            for scope in scopes:
-                found = tune(name, scope, **how)
-                kept = entry(name, found, scope, **how)
-                where = kept["scenarios"][0] if agents.rule(name).per_scenario else COMMON
-                record(name, where, kept, options.out)
-                print(f"{name}, {where}: {found.values}, score {found.score:.4f}, {found.decisions} decisions")
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
+    require_writable_file(options.out)
+    for name in options.names:
+        scopes = [(s,) for s in scenarios] if agents.rule(name).per_scenario else [scenarios]
+        for scope in scopes:
+            found = tune(name, scope, **how)
+            kept = entry(name, found, scope, **how)
+            where = kept["scenarios"][0] if agents.rule(name).per_scenario else COMMON
+            record(name, where, kept, options.out)
+            print(f"{name}, {where}: {found.values}, score {found.score:.4f}, {found.decisions} decisions")
     return 0
 
 

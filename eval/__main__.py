@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import agents
-from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.cli import Parser, command
+from hexenv.errors import ConfigError
 
 if TYPE_CHECKING:
     from eval.runner import Plan
@@ -48,15 +49,9 @@ _EXPLAIN_OPTIONS: tuple[tuple[str, Any, str], ...] = (
 """Options that go with ``--explain``."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line, like every other error of the command."""
-        self.exit(EXIT_CODE, f"error: {message} (python -m eval --help explains all options)\n")
-
-
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = _Parser(
+    parser = Parser(
         prog="python -m eval",
         description="Run schedulers on held-out episodes, the same for each, and compare them: a table, summary.csv, "
         "streams.csv, episodes.csv and report.html.",
@@ -110,24 +105,18 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for wrong input, 130 when interrupted."""
     options = vars(make_parser().parse_args(argv))
-    try:
-        if options["explain"]:
-            _explain(options)
-        elif given := [name for name, _, _ in _EXPLAIN_OPTIONS if name in options]:
-            raise ConfigError(f"--{given[0]} goes with --explain, which was not given")
-        elif options["checkpoint"] is None:
-            _evaluate_rules(options)
-        else:
-            _evaluate_checkpoint(options)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    if options["explain"]:
+        _explain(options)
+    elif given := [name for name, _, _ in _EXPLAIN_OPTIONS if name in options]:
+        raise ConfigError(f"--{given[0]} goes with --explain, which was not given")
+    elif options["checkpoint"] is None:
+        _evaluate_rules(options)
+    else:
+        _evaluate_checkpoint(options)
     return 0
 
 

@@ -19,9 +19,9 @@ import pandas as pd
 import agents
 from agents.scheduler import Scheduler
 from eval.episodes import held_out
+from hexenv.cli import Parser, command
 from hexenv.engine import Simulator
 from hexenv.engine.layout import Tables
-from hexenv.errors import EXIT_CODE, ConfigError
 from hexenv.files import csv_text, require_writable_file, write_file
 from hexenv.workload import build
 
@@ -71,7 +71,7 @@ def decision_costs(schedulers: Sequence[Scheduler], scenario: str, device: str =
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m eval.decision_cost", description="Wall time of a decision.")
+    parser = Parser(prog="python -m eval.decision_cost", description="Wall time of a decision.")
     parser.add_argument("--scenario", default="camera_decode", metavar="NAME", help="scenario (default: camera_decode)")
     parser.add_argument("--device", default="v79", metavar="NAME", help="device (default: v79)")
     parser.add_argument("--schedulers", metavar="NAME,...", help="rules (default: all)")
@@ -80,22 +80,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, or 2 for wrong input."""
     options = _parser().parse_args(argv)
-    try:
-        if options.out is not None:
-            require_writable_file(options.out)
-        names = options.schedulers.split(",") if options.schedulers else agents.names()
-        schedulers = [agents.make(name) for name in names]
-        if options.checkpoint is not None:
-            from agents.learned import Learned
+    if options.out is not None:
+        require_writable_file(options.out)
+    names = options.schedulers.split(",") if options.schedulers else agents.names()
+    schedulers = [agents.make(name) for name in names]
+    if options.checkpoint is not None:
+        from agents.learned import Learned
 
-            schedulers.append(Learned(options.checkpoint))
-        frame = decision_costs(schedulers, options.scenario, options.device)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
+        schedulers.append(Learned(options.checkpoint))
+    frame = decision_costs(schedulers, options.scenario, options.device)
     print("| scheduler | one lane | batch of 64, a lane | charged |\n| --- | --- | --- | --- |")
     for name, single, batched, charged in frame.itertuples(index=False):
         print(f"| {name} | {single:.1f} us | {batched:.2f} us | {charged:g} us |")

@@ -34,9 +34,10 @@ from eval.statistics import difference
 from eval.summary import REFERENCE
 from eval.table import interval_text, number, percent
 from eval.theme import COLOURS, figure, light, styled
+from hexenv.cli import Parser, command
 from hexenv.engine import TraceLevel
 from hexenv.engine.layout import Tables
-from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.errors import ConfigError
 from hexenv.files import csv_text, require_writable, write_all
 from hexenv.workload import build
 
@@ -272,7 +273,7 @@ def map_svg(frame: pd.DataFrame) -> bytes:
 
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m eval.headroom",
         description="The best rule against search on every setting of a scenario: headroom.csv (a row a setting), "
         "returns.csv (a row a scheduler and episode), headroom.svg, and a Markdown table on the screen.",
@@ -305,6 +306,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, or 2 for wrong input, 130 when interrupted."""
     options = make_parser().parse_args(argv)
@@ -320,18 +322,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         rules,
         settings,
     )
-    try:
-        if options.processes < 1:
-            raise ConfigError(f"processes {options.processes} is not allowed; at least 1")
-        plan.episode_lists()
-        require_writable(options.out)
-        returns = play_map(plan, options.processes)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    if options.processes < 1:
+        raise ConfigError(f"processes {options.processes} is not allowed; at least 1")
+    plan.episode_lists()
+    require_writable(options.out)
+    returns = play_map(plan, options.processes)
     frame = map_frame(plan, returns)
     texts: dict[str, str | bytes] = {
         "headroom.csv": csv_text(frame),

@@ -7,7 +7,6 @@ is not counted as a decision, though its time is.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -23,9 +22,10 @@ import gymnasium
 import numpy as np
 
 import hexenv
+from hexenv.cli import Parser, command
 from hexenv.engine.jit import njit
 from hexenv.engine.rng import draw
-from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.errors import ConfigError
 
 HEXAGON = "hexenv/Hexagon-v0"
 CARTPOLE = "CartPole-v1"
@@ -126,22 +126,19 @@ def run(scenario: str, device: str, seconds: float, num_envs: int) -> dict[str, 
     return figures
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
     """Command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m hexenv.bench", description=__doc__)
+    parser = Parser(prog="python -m hexenv.bench", description=__doc__)
     parser.add_argument("--scenario", default="camera_decode", help="name or path (default: %(default)s)")
     parser.add_argument("--device", default="v79", help="name or path (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=3.0, help="stepping time of a figure (default: %(default)s)")
     parser.add_argument("--envs", type=int, default=1024, help="sub-environments of a batch (default: %(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE as well")
     options = parser.parse_args(arguments)
-    try:
-        figures = run(options.scenario, options.device, options.seconds, options.envs)
-        if options.json is not None:
-            _write(options.json, {**figures, "unit": "decisions/s", "machine": machine(), "versions": versions()})
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
+    figures = run(options.scenario, options.device, options.seconds, options.envs)
+    if options.json is not None:
+        _write(options.json, {**figures, "unit": "decisions/s", "machine": machine(), "versions": versions()})
     print(", ".join(f"{name} {value}" for name, value in {**machine(), **versions()}.items()))
     print(f"scenario {options.scenario}, device {options.device}, batches of {options.envs}")
     for key, label in LABELS.items():

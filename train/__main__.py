@@ -9,29 +9,21 @@ import time
 import typing
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.cli import INTERRUPTED, Parser, command
+from hexenv.errors import ConfigError
 from train.config import TrainConfig
 
 if TYPE_CHECKING:
     from train.loop import Trainer
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells report it."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line, like every other error of the command."""
-        self.exit(EXIT_CODE, f"error: {message} (python -m train --help explains all options)\n")
-
 
 def make_parser() -> argparse.ArgumentParser:
     """All options; those of the training itself are made from the fields of :class:`TrainConfig`."""
-    parser = _Parser(
+    parser = Parser(
         prog="python -m train",
         description="Train the learned scheduler (MaskablePPO) and compare it with all baselines on held-out episodes.",
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=36, width=110),
@@ -61,37 +53,31 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for wrong input, 130 when stopped by a signal."""
     options = vars(make_parser().parse_args(argv))
     out, resume, no_eval = (options.pop(name) for name in ("out", "resume", "no_eval"))
     console = Console()
-    try:
-        if resume is None:
-            run = out or Path("runs") / f"{Path(options.get('scenario', TrainConfig.scenario)).stem}-{_now()}"
-            trainer = _new_run(run, options, console)
-        elif out is None:
-            run = resume
-            trainer = _resumed_run(run, options, console)
-        else:
-            raise ConfigError("option --out cannot be given with --resume: a run stays in its folder")
-        if trainer.finished:
-            _say(
-                console,
-                f"run {run} is finished: go on with --resume {run} --steps N (more than {trainer.steps:,}), "
-                f"or evaluate it again with python -m eval --checkpoint {run}",
-            )
-            return 0
-        if not trainer.learn(run, console):
-            _say(console, f"stopped after {trainer.steps:,} steps; go on with: python -m train --resume {run}")
-            return INTERRUPTED
-        return INTERRUPTED if not no_eval and not _evaluate(run) else 0
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
-    except KeyboardInterrupt:
-        print("interrupted before the training began", file=sys.stderr)
+    if resume is None:
+        run = out or Path("runs") / f"{Path(options.get('scenario', TrainConfig.scenario)).stem}-{_now()}"
+        trainer = _new_run(run, options, console)
+    elif out is None:
+        run = resume
+        trainer = _resumed_run(run, options, console)
+    else:
+        raise ConfigError("option --out cannot be given with --resume: a run stays in its folder")
+    if trainer.finished:
+        _say(
+            console,
+            f"run {run} is finished: go on with --resume {run} --steps N (more than {trainer.steps:,}), "
+            f"or evaluate it again with python -m eval --checkpoint {run}",
+        )
+        return 0
+    if not trainer.learn(run, console):
+        _say(console, f"stopped after {trainer.steps:,} steps; go on with: python -m train --resume {run}")
         return INTERRUPTED
+    return INTERRUPTED if not no_eval and not _evaluate(run) else 0
 
 
 # train.loop and train.checkpoint are imported late, so that --help and wrong options answer at once

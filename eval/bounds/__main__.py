@@ -16,14 +16,14 @@ import agents
 from eval.bounds.gaps import gap_frame, overlap_of
 from eval.runner import Plan, check, play_all
 from eval.table import console, number, percent
-from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.cli import Parser, command
 
 EPISODES = 6
 
 
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m eval.bounds",
         description="What no scheduler can exceed on held-out episodes (a linear program each), beside the best of "
         "some rules, and the overlap bound of each mix.",
@@ -47,17 +47,14 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, or 2 for wrong input."""
     options = make_parser().parse_args(argv)
     settings: dict[str, Any] = {} if options.horizon_us is None else {"horizon_us": options.horizon_us}
-    try:
-        rules = tuple(agents.make(name) for name in options.schedulers)
-        plan = Plan((options.scenario,), options.device, rules, options.episodes, settings)
-        work = check(plan)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
+    rules = tuple(agents.make(name) for name in options.schedulers)
+    plan = Plan((options.scenario,), options.device, rules, options.episodes, settings)
+    work = check(plan)
     outcomes = play_all(plan, work)
     episodes = work[0][2]
     began = time.perf_counter()

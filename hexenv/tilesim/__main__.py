@@ -9,17 +9,19 @@ from pathlib import Path
 
 import numpy as np
 
+from hexenv.cli import Parser, command
 from hexenv.device import load_device
-from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.errors import ConfigError
 from hexenv.tilesim import cases, episodes, pairs
 from hexenv.tilesim.cases import Measure
 from hexenv.tilesim.chip import Arbitration, chip_of
 from hexenv.workload import build, scenario_names
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
     """Command line; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m hexenv.tilesim", description=__doc__)
+    parser = Parser(prog="python -m hexenv.tilesim", description=__doc__)
     parser.add_argument("--pairs", type=_count, default=2000, help="random pairs (default: %(default)s)")
     parser.add_argument("--episodes", type=_count, default=200, help="whole episodes (default: %(default)s)")
     parser.add_argument("--horizon-ms", type=float, default=20.0, help="their length (default: %(default)s)")
@@ -35,20 +37,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every measure to FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the errors into FILE (.png or .svg)")
     options = parser.parse_args(arguments)
-    try:
-        measures = compare(
-            options.scenario or scenario_names(),
-            options.device,
-            Arbitration(options.arbitration),
-            options.pairs,
-            options.episodes,
-            options.horizon_ms,
-            options.seed,
-        )
-        _write(measures, options.csv, options.plot)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
+    measures = compare(
+        options.scenario or scenario_names(),
+        options.device,
+        Arbitration(options.arbitration),
+        options.pairs,
+        options.episodes,
+        options.horizon_ms,
+        options.seed,
+    )
+    _write(measures, options.csv, options.plot)
     print(cases.table(measures))
     print("\nLargest errors:")
     for measure in cases.worst(measures):

@@ -7,12 +7,12 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from rich.console import Console
 
+from hexenv.cli import Parser, command
 from hexenv.device import load_device
-from hexenv.errors import EXIT_CODE, ConfigError
+from hexenv.errors import ConfigError
 from hexenv.files import csv_text, require_writable_file, write_file
 from hexenv.validate import document, fit, plots, report, sensitivity
 from hexenv.validate.rows import bundled_rows, read_rows
@@ -23,15 +23,9 @@ PLAIN_WIDTH = 160
 """Columns of a table that goes to a file or a pipe."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line, like every other error of the command."""
-        self.exit(EXIT_CODE, f"error: {message} (python -m hexenv.validate --help explains all options)\n")
-
-
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
-    parser = _Parser(
+    parser = Parser(
         prog="python -m hexenv.validate",
         description="Hold the cost model to measurements: predicted, measured and error of every usable row.",
         epilog="Columns of a rows file: source,device,arch,op,dtype_a,dtype_b,m,n,k,dims,metric,value,unit,note or "
@@ -67,27 +61,21 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+@command
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for wrong input, 130 when interrupted."""
     options = make_parser().parse_args(argv)
-    try:
-        if options.plot is not None:
-            plots.plot_format(options.plot)
-        for path in (options.csv, options.json, options.plot, options.document):
-            if path is not None:
-                require_writable_file(path)
-        if options.document is not None:
-            document.refresh(options.document, _sections())
-        elif options.sensitivity:
-            _sensitivity(options)
-        else:
-            _validate(options)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    if options.plot is not None:
+        plots.plot_format(options.plot)
+    for path in (options.csv, options.json, options.plot, options.document):
+        if path is not None:
+            require_writable_file(path)
+    if options.document is not None:
+        document.refresh(options.document, _sections())
+    elif options.sensitivity:
+        _sensitivity(options)
+    else:
+        _validate(options)
     return 0
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
+from hexenv.cli import Parser, command
 from hexenv.device import load_device
-from hexenv.errors import EXIT_CODE, ConfigError
 from hexenv.workload import build, load_scenario, scenario_names, summary
 from hexenv.workload.ablation import ablation
 
 
+@command
 def main(arguments: list[str] | None = None) -> int:
     """Print a scenario's streams and settings; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m hexenv.workload", description="What scenarios ask of a device.")
+    parser = Parser(prog="python -m hexenv.workload", description="What scenarios ask of a device.")
     parser.add_argument("scenario", nargs="*", help="names or paths of TOML files (default: all bundled)")
     parser.add_argument("--device", default="v79", help="name or path of a TOML file (default: v79)")
     parser.add_argument(
@@ -25,20 +25,16 @@ def main(arguments: list[str] | None = None) -> int:
         help="instead show what each published kernel idea would change, in percent",
     )
     options = parser.parse_args(arguments)
-    try:
-        for name in options.scenario or scenario_names():
-            if options.techniques:
-                print(f"{name} on {options.device}: change of the operators concerned, in percent\n")
-                table = ablation(load_scenario(name), load_device(options.device))
-                print(table.round(1).to_string(index=False, na_rep="-"), "\n")
-                continue
-            tables = build(name, options.device, options.split)
-            print(f"{tables.scenario} on {tables.device}, {tables.split} settings\n")
-            print(summary.streams(tables).round(2).to_string(index=False, na_rep="-"), "\n")
-            print(summary.settings(tables).round(2).to_string(index=False), "\n")
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_CODE
+    for name in options.scenario or scenario_names():
+        if options.techniques:
+            print(f"{name} on {options.device}: change of the operators concerned, in percent\n")
+            table = ablation(load_scenario(name), load_device(options.device))
+            print(table.round(1).to_string(index=False, na_rep="-"), "\n")
+            continue
+        tables = build(name, options.device, options.split)
+        print(f"{tables.scenario} on {tables.device}, {tables.split} settings\n")
+        print(summary.streams(tables).round(2).to_string(index=False, na_rep="-"), "\n")
+        print(summary.settings(tables).round(2).to_string(index=False), "\n")
     return 0
 
 
