@@ -68,6 +68,8 @@ class JobLog:
     """Latencies of the finished jobs, one array a stream, in order of finishing, ns."""
     dropped: np.ndarray  # (n_streams,) firm jobs dropped late
     rejected: np.ndarray  # (n_streams,) arrivals that found their queue full
+    index: tuple[np.ndarray, ...]
+    """Which jobs the finished ones were, as numbers in their stream; shapes as ``latency_ns``."""
 
 
 def job_log(trace: np.ndarray, n_streams: int) -> JobLog:
@@ -77,6 +79,7 @@ def job_log(trace: np.ndarray, n_streams: int) -> JobLog:
         latency_ns=tuple(finish["value"][finish["stream"] == s] for s in range(n_streams)),
         dropped=_count(trace, Event.DROP, n_streams),
         rejected=_count(trace, Event.REJECT, n_streams),
+        index=tuple(finish["job"][finish["stream"] == s] for s in range(n_streams)),
     )
 
 

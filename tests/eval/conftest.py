@@ -58,7 +58,8 @@ def outcome_of(toy_tables):
         frame["setting"], frame["seed"] = np.arange(n) % 2, 100 + np.arange(n)
         frame["return"], frame["credit_ms"], frame["simulated_ms"] = returns, np.asarray(returns) + 5.0, 10.0
         frame["due"], frame["misses"], frame["decisions"] = 4, 1, 10
-        log = JobLog((1e6 * np.array(latency_ms), np.array([7e6])), dropped=np.array([1, 0]), rejected=np.array([0, 0]))
+        latency_ns, index = (1e6 * np.array(latency_ms), np.array([7e6])), (np.arange(len(latency_ms)), np.array([0]))
+        log = JobLog(latency_ns, dropped=np.array([1, 0]), rejected=np.array([0, 0]), index=index)
         due, missed = np.tile([4, 0], (n, 1)), np.tile([1, 0], (n, 1))
         return Outcome(scheduler, toy_tables, frame, due, missed, (log,) * n)
 

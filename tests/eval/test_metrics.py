@@ -19,7 +19,7 @@ def lane():
 
 @pytest.fixture
 def jobs(record):
-    finishes = [record(Event.FINISH, 10 * i, stream=0, value=1e6 * i) for i in (3, 1, 2)]
+    finishes = [record(Event.FINISH, 10 * i, stream=0, value=1e6 * i, job=i) for i in (3, 1, 2)]
     others = [
         record(Event.FINISH, 50, stream=1, value=9e6),
         record(Event.DROP, 60, stream=0),
@@ -32,6 +32,7 @@ def jobs(record):
 
 def test_job_log_sorts_events_by_stream(jobs):
     assert [latency.tolist() for latency in jobs.latency_ns] == [[3e6, 1e6, 2e6], [9e6]]
+    assert [index.tolist() for index in jobs.index] == [[3, 1, 2], [0]]
     assert jobs.dropped.tolist() == [1, 0]
     assert jobs.rejected.tolist() == [2, 0]
 
@@ -56,7 +57,7 @@ def test_percentiles_leave_streams_without_deadline_out(lane, jobs, toy_tables):
 
 def test_nothing_due_is_no_miss_rate(lane, toy_tables):
     lane["due"] = 0
-    nothing = JobLog((np.empty(0), np.empty(0)), np.zeros(2, int), np.zeros(2, int))
+    nothing = JobLog((np.empty(0),) * 2, np.zeros(2, int), np.zeros(2, int), (np.empty(0, int),) * 2)
     row = episode_row(Episode(1, 100), lane, nothing, 0, [0, 0, 0], toy_tables)
     assert np.isnan([row["miss_rate"], row["p50_us"], row["p99_us"]]).all()
     assert (row["wait_share"], row["hvx_picks"]) == (0.0, 0.0)
