@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.kernels import EDF, FIFO, act_in_order, costs_of
+from agents.kernels.ordered import act_in_order
+from agents.kernels.predict import costs_of
+from agents.kernels.tasks import EDF, FIFO
 from agents.scheduler import Scheduler
 from hexenv.engine.layout import Tables
 

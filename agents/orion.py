@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.kernels import Submission, act_by_interference, costs_of
+from agents.kernels.interference import Submission, act_by_interference
+from agents.kernels.predict import costs_of
 from agents.ordered import concurrent
 from agents.scheduler import Scheduler
 from hexenv.engine.layout import NO_DEADLINE, Tables

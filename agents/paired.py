@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.kernels import Pairing, act_in_pairs, costs_of, nothing_known
+from agents.kernels.deadlines import nothing_known
+from agents.kernels.pairs import Pairing, act_in_pairs
+from agents.kernels.predict import costs_of
 from agents.scheduler import Scheduler
 from agents.tuned import tuned_values
 from hexenv.engine.layout import Tables

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.kernels import Pairing, act_proportionally, costs_of, nothing_known
+from agents.kernels.deadlines import nothing_known
+from agents.kernels.pairs import Pairing
+from agents.kernels.predict import costs_of
+from agents.kernels.proportional import act_proportionally
 from agents.scheduler import Scheduler
 from hexenv.engine.layout import MAX_JOBS, Tables
 

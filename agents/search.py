@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.kernels import Bench, Outlook, costs_of, look_ahead, nothing_known
+from agents.kernels.deadlines import nothing_known
+from agents.kernels.look_ahead import Bench, Outlook, look_ahead
+from agents.kernels.predict import costs_of
 from agents.paired import gate
 from agents.scheduler import Scheduler
 from hexenv.engine import Simulator

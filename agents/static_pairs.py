@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.kernels import act_in_static_pairs, costs_of, find_static_pairs
+from agents.kernels.predict import costs_of
+from agents.kernels.static_pairs import act_in_static_pairs, find_static_pairs
 from agents.scheduler import Scheduler
 from hexenv.engine.layout import Tables
 

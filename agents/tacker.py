@@ -8,7 +8,7 @@ work while nothing critical is ready.
 
 from __future__ import annotations
 
-from agents.kernels import DIFFERENT_ENGINES, MATRIX_AND_VECTOR, Pairing
+from agents.kernels.pairs import DIFFERENT_ENGINES, MATRIX_AND_VECTOR, Pairing
 from agents.paired import Paired
 
 GUARD = 4.0 / 50.0

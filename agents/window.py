@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.kernels import Pairing
+from agents.kernels.pairs import Pairing
 from agents.paired import Paired
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import agents
-from agents.kernels import action_of
+from agents.kernels.tasks import action_of
 from agents.scheduler import Scheduler
 from hexenv.engine import Simulator, episode_key
 from hexenv.engine.layout import N_TILES, NO_DEADLINE, Arrival, Tables

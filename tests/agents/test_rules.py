@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import agents
-from agents.kernels import costs_of, known_deadlines, nothing_known
+from agents.kernels.deadlines import known_deadlines, nothing_known
+from agents.kernels.predict import costs_of
 from agents.paired import slack_gate
 from hexenv.engine.layout import Mode, Phase
 
