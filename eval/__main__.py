@@ -10,27 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import agents
+from eval.engine_options import add_engine_options, engine_settings, flag, refuse_engine_options
 from hexenv.cli import Parser, command
 from hexenv.errors import ConfigError
 
 if TYPE_CHECKING:
     from eval.runner import Plan
-
-_ENGINE_OPTIONS: dict[str, tuple[type, str]] = {
-    "mode": (
-        str,
-        "run every scheduler in this mode: serial, concurrent, fused_serial or fused (default: each in its own)",
-    ),
-    "hmx_lock": (str, "mode concurrent: how long a graph holds the HMX lock: batch, op or chunk"),
-    "vtcm_split": (str, "mode concurrent: how VTCM is divided: static or on_demand"),
-    "context_split": (str, "mode concurrent: how HVX contexts are divided: static or shared"),
-    "visible": (int, "tasks a scheduler sees at once (K), 1 to 16"),
-    "miss_weight": (float, "weight of a deadline miss (lambda)"),
-    "noise": (float, "spread of actual durations around the predicted ones (sigma of the log-normal)"),
-    "horizon_us": (float, "length of an episode in us"),
-    "placement": (str, "where the scheduler runs, which sets the cost of a decision: host or dsp"),
-}
-"""Engine settings that an option replaces; without it the scenario's own holds."""
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -98,10 +83,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     for name, kind, text in _EXPLAIN_OPTIONS:
         group.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, metavar="N", help=text)
-    group = parser.add_argument_group("engine settings (default: those of the scenario)")
-    for name, (kind, text) in _ENGINE_OPTIONS.items():
-        names = ["--" + name.replace("_", "-")] + (["--lambda"] if name == "miss_weight" else [])
-        group.add_argument(*names, dest=name, type=kind, default=argparse.SUPPRESS, metavar="X", help=text)
+    add_engine_options(parser)
     return parser
 
 
@@ -129,7 +111,7 @@ def _explain(options: dict[str, Any]) -> None:
     given = {name: options[name] for name, _, _ in _EXPLAIN_OPTIONS if name in options}
     run = options["checkpoint"]
     if run is not None:
-        _refuse_settings(options)
+        refuse_engine_options(options)
         plan = plan_of_run(run, options["episodes"], options["schedulers"] or BASELINES, options["out"])
         explained, folder = plan.schedulers[-1], options["out"] or run
     elif options["scenario"] is None or options["schedulers"] is None:
@@ -146,7 +128,7 @@ def _explain(options: dict[str, Any]) -> None:
 def _evaluate_checkpoint(options: dict[str, Any]) -> None:
     from eval.runner import evaluate_run
 
-    _refuse_settings(options)
+    refuse_engine_options(options)
     evaluate_run(
         options["checkpoint"],
         options["episodes"],
@@ -154,14 +136,6 @@ def _evaluate_checkpoint(options: dict[str, Any]) -> None:
         out=options["out"],
         markdown=options["markdown"],
     )
-
-
-def _refuse_settings(options: dict[str, Any]) -> None:
-    """What a run's own config decides cannot be given beside it."""
-    taken = [name for name in ("scenario", "device", *_ENGINE_OPTIONS) if options.get(name) is not None]
-    if taken:
-        flags = ", ".join("--" + name.replace("_", "-") for name in taken)
-        raise ConfigError(f"{flags} cannot be given with --checkpoint: the run's config.json decides")
 
 
 def _evaluate_rules(options: dict[str, Any]) -> None:
@@ -175,14 +149,14 @@ def _plan_of_rules(options: dict[str, Any], folder: Path) -> Plan:
     from eval.runner import EPISODES, Plan
     from hexenv.workload import scenario_names
 
-    settings = {name: options[name] for name in _ENGINE_OPTIONS if name in options}
+    settings = engine_settings(options)
     scenarios, names = options["scenario"] or scenario_names(), options["schedulers"] or agents.names()
     device = options["device"] or "v79"
     episodes = EPISODES if options["episodes"] is None else options["episodes"]
     command = ["--scenario", ",".join(scenarios), "--device", device, "--schedulers", ",".join(names)]
     command += ["--episodes", str(episodes), "--out", str(folder)]
     for name, value in settings.items():
-        command += ["--" + name.replace("_", "-"), str(value)]
+        command += [flag(name), str(value)]
     rules = tuple(agents.make(name) for name in names)
     return Plan(scenarios, device, rules, episodes, settings, command=tuple(command))
 
