@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hexenv.device import Device
 from hexenv.engine import Simulator, episode_key
 from hexenv.engine.dispatch import decode
-from hexenv.engine.layout import Arrival
 from hexenv.kernels import MatMul, Operator, Stencil
-from hexenv.workload.builder import GraphBuilder
+from hexenv.workload.at_once import at_once
+from hexenv.workload.builder import chain
 from hexenv.workload.compiler import compile_scenario
-from hexenv.workload.graph import Graph
-from hexenv.workload.scenario import EngineSettings, Scenario, Settings, Stream
+from hexenv.workload.scenario import EngineSettings
 
 PAIR: tuple[Operator, Operator] = (MatMul("q4_0", 6144, 512, 2048), Stencil("gaussian5x5", 2160, 3840))
 """A prompt product, bound by HMX, and a filter of a 4K frame, bound by HVX."""
@@ -24,25 +21,14 @@ HALF = 1
 """The share class of half of the contexts."""
 
 
-@dataclass(frozen=True)
-class _Single:
-    """A job of one operator."""
-
-    operator: Operator
-
-    def graph(self) -> Graph:
-        builder = GraphBuilder(self.operator.name)
-        builder.add("only", self.operator, "input")
-        return builder.build()
-
-
 def makespan_us(device: Device) -> float:
     """Time until both operators of :data:`PAIR` are done, us.
 
     Fused mode without noise or background traffic; HMX versions where offered, the largest tile class that fits, half
     of the contexts each.
     """
-    sim = Simulator(compile_scenario(_scenario(), device))
+    scenario = at_once(*map(chain, PAIR), engine=EngineSettings(noise=0.0, background_ddr=0.0))
+    sim = Simulator(compile_scenario(scenario, device))
     sim.reset(np.array([episode_key(0, 0)], np.uint64))
     wanted = np.array([-1.0, *(_score(action) for action in range(1, sim.masks.shape[1]))])
     while not sim.lanes["over"][0]:
@@ -53,35 +39,3 @@ def makespan_us(device: Device) -> float:
 def _score(action: int) -> float:
     _, version, tile, share = decode(action)
     return 100.0 * PREFERENCE[version] + 10.0 * tile + (share == HALF)
-
-
-def _scenario() -> Scenario:
-    streams = tuple(
-        Stream(
-            name=operator.name,
-            arrival=Arrival.TRACE,
-            period_us=0.0,
-            jitter_us=0.0,
-            offset_us=None,
-            gap_us=None,
-            trace_us=(0.0,),
-            scales=False,
-            deadline_us=None,
-            firm=False,
-            weight=1.0,
-            queue=1,
-            jobs=(_Single(operator),),  # type: ignore[arg-type]
-        )
-        for operator in PAIR
-    )
-    settings = Settings(0, 1, (1.0,), ("all",))
-    return Scenario(
-        name="pair",
-        file="",
-        description="",
-        engine=EngineSettings(noise=0.0, background_ddr=0.0),
-        streams=streams,
-        mixes={"all": tuple(stream.name for stream in streams)},
-        train=settings,
-        heldout=settings,
-    )

@@ -6,6 +6,15 @@ from hexenv.kernels.operator import Operator
 from hexenv.workload.graph import Graph, Node
 
 
+def chain(*operators: Operator) -> Graph:
+    """The graph of operators one after another."""
+    builder = GraphBuilder("chain")
+    last = "input"
+    for i, operator in enumerate(operators):
+        last = builder.add(f"op{i}", operator, last)
+    return builder.build()
+
+
 class GraphBuilder:
     """Collects nodes in program order. A node's output buffer is named after the node unless said otherwise."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hexenv.kernels.matmul import Weight
 from hexenv.workload import vision
@@ -124,7 +125,12 @@ class OnnxJob:
         return import_onnx(self.path, dict(self.shapes), self.allow_unmapped).graph
 
 
-Job = DecodeJob | PrefillJob | VerifyJob | DenoiseJob | VisionJob | OnnxJob
+class Job(Protocol):
+    """What a stream runs: anything that has a graph; equal jobs have equal graphs."""
+
+    def graph(self) -> Graph:
+        """Its operators."""
+        ...
 
 
 def read_job(table: Table, folder: Path) -> Job:

@@ -2,70 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from hexenv.device import Device
 from hexenv.engine import Simulator, TraceLevel
-from hexenv.engine.layout import Arrival, Event, Mode, Tables
+from hexenv.engine.layout import Event, Mode, Tables
 from hexenv.kernels import Operator, Version
+from hexenv.workload.at_once import at_once
+from hexenv.workload.builder import chain
 from hexenv.workload.compiler import compile_scenario
-from hexenv.workload.graph import Graph, Node
-from hexenv.workload.scenario import EngineSettings, Scenario, Settings, Stream
+from hexenv.workload.graph import Graph
+from hexenv.workload.scenario import EngineSettings
 from tests.engine.toy import action
 
 PLAIN = EngineSettings(noise=0.0, background_ddr=0.0, horizon_us=1e6)
 
 
-@dataclass(frozen=True)
-class Chain:
-    """A job: operators one after another."""
-
-    operators: tuple[Operator, ...]
-
-    def graph(self) -> Graph:
-        names = [f"op{i}" for i in range(len(self.operators))]
-        reads = [("input",), *((name,) for name in names)]
-        return Graph("chain", tuple(Node(n, o, r, (n,)) for n, o, r in zip(names, self.operators, reads, strict=False)))
-
-
-def tables_of(device: Device, *chains: Any, mode: Mode = Mode.FUSED) -> Tables:
-    """One job a chain of operators, or a job of its own, all at time 0, no deadlines.
+def tables_of(device: Device, *work: Graph | tuple[Operator, ...], mode: Mode = Mode.FUSED) -> Tables:
+    """One job a graph or chain of operators, all at time 0, no deadlines.
 
     Dispatch and decisions cost nothing, for laws about the engines.
     """
-    streams = tuple(
-        Stream(
-            name=f"s{i}",
-            arrival=Arrival.TRACE,
-            period_us=0.0,
-            jitter_us=0.0,
-            offset_us=None,
-            gap_us=0.0,
-            trace_us=(0.0,),
-            scales=False,
-            deadline_us=None,
-            firm=False,
-            weight=1.0,
-            queue=1,
-            jobs=(Chain(chain) if isinstance(chain, tuple) else chain,),
-        )
-        for i, chain in enumerate(chains)
-    )
-    settings = Settings(0, 1, (1.0,), ("all",))
-    scenario = Scenario(
-        name="pair",
-        file="pair",
-        description="",
-        engine=replace(PLAIN, mode=mode),
-        streams=streams,
-        mixes={"all": tuple(s.name for s in streams)},
-        train=settings,
-        heldout=replace(settings, first_seed=10),
-    )
-    tables = compile_scenario(scenario, device)
+    graphs = [one if isinstance(one, Graph) else chain(*one) for one in work]
+    tables = compile_scenario(at_once(*graphs, engine=replace(PLAIN, mode=mode)), device)
     for cost in ("batch_ns", "op_ns", "entry_ns", "decision_ns"):
         tables.config[cost] = 0
     return tables

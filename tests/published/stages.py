@@ -12,7 +12,7 @@ from hexenv.device import Device
 from hexenv.engine import Simulator, TraceLevel
 from hexenv.engine.layout import Event
 from hexenv.kernels import StageCost, Version
-from hexenv.workload.builder import GraphBuilder
+from hexenv.workload.builder import chain
 from hexenv.workload.graph import Graph
 from tests.published.pairs import fastest_action, tables_of
 
@@ -52,16 +52,6 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A job with a given graph."""
-
-    work: Graph
-
-    def graph(self) -> Graph:
-        return self.work
-
-
-@dataclass(frozen=True)
 class Run:
     """What the engine made of a job alone on the device; shares are parts of its time."""
 
@@ -74,10 +64,8 @@ class Run:
 def run(device: Device, work: Graph | Given) -> Run:
     """Runs a graph, or one stage, as fast as its dependencies and engines allow."""
     if isinstance(work, Given):
-        builder = GraphBuilder("one stage")
-        builder.add("stage", work)
-        work = builder.build()
-    sim = Simulator(tables_of(device, Job(work)), trace=TraceLevel.ALL)
+        work = chain(work)
+    sim = Simulator(tables_of(device, work), trace=TraceLevel.ALL)
     sim.reset(np.zeros(1, np.uint64))
     while not sim.lanes["over"][0]:
         picks = [fastest_action(sim, task, 0) for task in range(int(sim.views["n_tasks"][0]))]
