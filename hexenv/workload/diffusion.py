@@ -13,14 +13,14 @@ from hexenv.kernels import MatMul, Remap, RmsNorm
 from hexenv.kernels.dequantise import DDR_TILE_BYTES
 from hexenv.kernels.matmul import Weight
 from hexenv.workload.builder import GraphBuilder
+from hexenv.workload.formats import WEIGHTS
 from hexenv.workload.graph import Graph
 from hexenv.workload.language import KV_STEP
-from hexenv.workload.layers import WEIGHTS, attention_block, feed_forward_block
+from hexenv.workload.layers import attention_block, feed_forward_block
 from hexenv.workload.models import LanguageModel
 
 BLOCK = 32
 """Tokens of a block: the rows of an HMX tile."""
-TILE_VALUES = 1024
 
 
 def denoise_step(
@@ -43,20 +43,33 @@ def denoise_step(
     rows = block if fill else masked
     builder = GraphBuilder(f"{model.name} denoise {masked} of {block}{' filled' if fill else ''}@{context}")
     kv = -(-(context + block) // KV_STEP) * KV_STEP
-    layers = [_weight_bytes(model.layer_weights(layer), WEIGHTS) for layer in range(model.layers)]
-    last = _weight_bytes(model.vocab * model.hidden, head) if head else 0
+    output = MatMul(head, model.vocab, rows, model.hidden) if head else None
+    layers = [_layer_bytes(model, layer) for layer in range(model.layers)]
+    last = _weight_bytes(output) if output else 0
     total = sum(layers) + last
     x = "embeddings"
     for layer, layer_bytes in enumerate(layers):
         x = builder.add(f"blk.{layer}.mapped", Remap(layer_bytes, total), x)
-        x = attention_block(builder, model, layer, x, rows, kv, residual=(x,))
-        x = feed_forward_block(builder, model, layer, x, rows)
+        x = _layer(builder, model, layer, x, rows, kv)
     x = builder.add("output_norm", RmsNorm(rows, model.hidden), x)
-    if head:
+    if output:
         x = builder.add("output.mapped", Remap(last, total), x)
-        builder.add("output", MatMul(head, model.vocab, rows, model.hidden), x)
+        builder.add("output", output, x)
     return builder.build()
 
 
-def _weight_bytes(weights: int, form: Weight) -> int:
-    return weights * DDR_TILE_BYTES[form] // TILE_VALUES
+def _layer(builder: GraphBuilder, model: LanguageModel, layer: int, x: str, rows: int, kv: int) -> str:
+    mixed = attention_block(builder, model, layer, x, rows, kv, residual=(x,))
+    return feed_forward_block(builder, model, layer, mixed, rows)
+
+
+def _layer_bytes(model: LanguageModel, layer: int) -> int:
+    """Weights of a layer in DDR, as its matrix products read them."""
+    builder = GraphBuilder("layer")
+    _layer(builder, model, layer, "x", 1, KV_STEP)
+    operators = [node.operator for node in builder.build().nodes]
+    return sum(_weight_bytes(operator) for operator in operators if isinstance(operator, MatMul))
+
+
+def _weight_bytes(product: MatMul) -> int:
+    return product.weight_tiles * DDR_TILE_BYTES[product.weight]

@@ -10,9 +10,9 @@ import math
 from functools import cache
 from statistics import NormalDist
 
-from hexenv.kernels import Copy, Elementwise, ExpertMatMul, MatMul, RmsNorm, Softmax
+from hexenv.kernels import Copy, Elementwise, ExpertMatMul, RmsNorm, Softmax
 from hexenv.workload.builder import GraphBuilder
-from hexenv.workload.layers import WEIGHTS
+from hexenv.workload.layers import project
 from hexenv.workload.models import LanguageModel
 
 F32 = 4
@@ -59,28 +59,33 @@ def moe_feed_forward(builder: GraphBuilder, model: LanguageModel, layer: int, x:
     rows = routed_rows(tokens, experts, model.experts_active)
     routed = tokens * model.experts_active
     normed = builder.add(f"{block}.ffn_norm", RmsNorm(tokens, model.hidden), x)
-    logits = builder.add(f"{block}.router", MatMul("f16", experts, tokens, model.hidden), normed)
+    logits = project(builder, model, f"{block}.router", (experts, tokens, model.hidden), normed, usual="f16")
     scores = builder.add(f"{block}.scores", Softmax(tokens, experts), logits)
     picks = builder.add(f"{block}.top_k", Copy(tokens * experts, F32, "argsort"), scores)
     weights = builder.add(f"{block}.weights", Copy(routed, F32, "get_rows"), scores, picks)
-    into = ExpertMatMul(WEIGHTS, model.expert_ffn, model.hidden, rows)
-    gate = builder.add(f"{block}.gate_experts", into, normed, picks)
-    up = builder.add(f"{block}.up_experts", into, normed, picks)
+    gate = _multiply(builder, model, f"{block}.gate_experts", (model.expert_ffn, model.hidden), rows, normed, picks)
+    up = _multiply(builder, model, f"{block}.up_experts", (model.expert_ffn, model.hidden), rows, normed, picks)
     gated = builder.add(f"{block}.glu_experts", Elementwise(model.glu, routed * model.expert_ffn), gate, up)
-    out_of = ExpertMatMul(WEIGHTS, model.hidden, model.expert_ffn, rows)
-    down = builder.add(f"{block}.down_experts", out_of, gated, picks)
+    down = _multiply(builder, model, f"{block}.down_experts", (model.hidden, model.expert_ffn), rows, gated, picks)
     weighted = builder.add(f"{block}.weighted", Elementwise("mul", routed * model.hidden), down, weights)
     shared = (_shared_expert(builder, model, layer, normed, tokens),) if model.shared_expert_ffn else ()
     return builder.add(f"{block}.ffn_sum", Elementwise("add", routed * model.hidden), weighted, x, *shared)
 
 
+def _multiply(
+    builder: GraphBuilder, model: LanguageModel, name: str, shape: tuple[int, int], rows: tuple[int, ...], *reads: str
+) -> str:
+    """Rows of each expert times its (outputs x inner) matrix, in the format the model stores it in."""
+    return builder.add(name, ExpertMatMul(model.formats.of(name), *shape, rows), *reads)
+
+
 def _shared_expert(builder: GraphBuilder, model: LanguageModel, layer: int, normed: str, tokens: int) -> str:
     """The expert that every token visits, behind its sigmoid gate; returns its buffer."""
     block, width = f"blk.{layer}.shared", model.shared_expert_ffn
-    gate = builder.add(f"{block}_gate", MatMul(WEIGHTS, width, tokens, model.hidden), normed)
-    up = builder.add(f"{block}_up", MatMul(WEIGHTS, width, tokens, model.hidden), normed)
+    gate = project(builder, model, f"{block}_gate", (width, tokens, model.hidden), normed)
+    up = project(builder, model, f"{block}_up", (width, tokens, model.hidden), normed)
     gated = builder.add(f"{block}_glu", Elementwise(model.glu, tokens * width), gate, up)
-    down = builder.add(f"{block}_down", MatMul(WEIGHTS, model.hidden, tokens, width), gated)
-    share = builder.add(f"{block}_share", MatMul("f16", 1, tokens, model.hidden), normed)
+    down = project(builder, model, f"{block}_down", (model.hidden, tokens, width), gated)
+    share = project(builder, model, f"{block}_share", (1, tokens, model.hidden), normed, usual="f16")
     share = builder.add(f"{block}_sigmoid", Elementwise("sigmoid", tokens), share)
     return builder.add(f"{block}_gated", Elementwise("mul", tokens * model.hidden), down, share)

@@ -1,7 +1,7 @@
 """What a stream runs: job descriptions of a scenario file, and the graphs they stand for.
 
-``model`` names the kind and the thing: ``llm:Qwen3-1.7B`` with a ``step`` out of decode, prefill and verify, or denoise
-for a diffusion model; ``vision:preview``; or ``onnx:PATH`` with PATH relative to the scenario file.
+``model`` names the kind and the thing: ``llm:Qwen3-1.7B`` or ``gguf:PATH`` with a ``step`` out of decode, prefill and
+verify, or denoise for a diffusion model; ``vision:preview``; or ``onnx:PATH``. A PATH is relative to the scenario file.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Protocol
 from hexenv.kernels.matmul import Weight
 from hexenv.workload import vision
 from hexenv.workload.diffusion import BLOCK, denoise_step
+from hexenv.workload.gguf_import import import_gguf
 from hexenv.workload.graph import Graph
 from hexenv.workload.language import HEADS, decode_step, prefill_chunk
-from hexenv.workload.models import language_model, language_models
+from hexenv.workload.models import LanguageModel, language_model, language_models
 from hexenv.workload.onnx_import import import_onnx
 from hexenv.workload.toml_reader import Table
 from hexenv.workload.verification import verify_step
 
-KINDS = ("llm:NAME", "vision:NAME", "onnx:PATH")
+KINDS = ("llm:NAME", "gguf:PATH", "vision:NAME", "onnx:PATH")
 NO_HEAD = "cpu"
 MAX_TOKENS = 1 << 17
 MAX_WINDOW = 64
@@ -31,7 +32,7 @@ MAX_WINDOW = 64
 class DecodeJob:
     """One token of a language model."""
 
-    model: str
+    model: LanguageModel
     context: int
     """Tokens before it."""
     head: Weight | None
@@ -39,14 +40,14 @@ class DecodeJob:
 
     def graph(self) -> Graph:
         """Its operators."""
-        return decode_step(language_model(self.model), self.context, self.head)
+        return decode_step(self.model, self.context, self.head)
 
 
 @dataclass(frozen=True, slots=True)
 class PrefillJob:
     """One prompt chunk of a language model."""
 
-    model: str
+    model: LanguageModel
     tokens: int
     past: int
     """Tokens before it."""
@@ -55,14 +56,14 @@ class PrefillJob:
 
     def graph(self) -> Graph:
         """Its operators."""
-        return prefill_chunk(language_model(self.model), self.tokens, self.past, self.head)
+        return prefill_chunk(self.model, self.tokens, self.past, self.head)
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyJob:
     """One window of drafted tokens that a language model checks."""
 
-    model: str
+    model: LanguageModel
     window: int
     context: int
     """Tokens before it."""
@@ -74,15 +75,14 @@ class VerifyJob:
 
     def graph(self) -> Graph:
         """Its operators."""
-        model = language_model(self.model)
-        return verify_step(model, self.window, self.context, self.acceptance, self.prune, self.head)
+        return verify_step(self.model, self.window, self.context, self.acceptance, self.prune, self.head)
 
 
 @dataclass(frozen=True, slots=True)
 class DenoiseJob:
     """One step of a diffusion language model on a block of tokens."""
 
-    model: str
+    model: LanguageModel
     context: int
     """Tokens before the block."""
     masked: int
@@ -94,7 +94,7 @@ class DenoiseJob:
 
     def graph(self) -> Graph:
         """Its operators."""
-        return denoise_step(language_model(self.model), self.context, self.masked, self.block, self.fill, self.head)
+        return denoise_step(self.model, self.context, self.masked, self.block, self.fill, self.head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,11 @@ def read_job(table: Table, folder: Path) -> Job:
     if not name:
         table.refuse("model", ", ".join(KINDS))
     if kind == "llm":
-        return _language_job(table, name)
+        if name not in language_models():
+            table.refuse("model", ", ".join(f"llm:{known}" for known in language_models()))
+        return _language_job(table, language_model(name))
+    if kind == "gguf":
+        return _language_job(table, import_gguf(folder / name).model)
     if kind == "vision":
         return _vision_job(table, name)
     if kind == "onnx":
@@ -147,60 +151,61 @@ def read_job(table: Table, folder: Path) -> Job:
     table.refuse("model", ", ".join(KINDS))
 
 
-def _language_job(table: Table, name: str) -> Job:
-    if name not in language_models():
-        table.refuse("model", ", ".join(f"llm:{known}" for known in language_models()))
-    steps = _CAUSAL_STEPS if language_model(name).causal else _DIFFUSION_STEPS
-    job = steps[table.text("step", choices=tuple(steps))](table, name)
+def _language_job(table: Table, model: LanguageModel) -> Job:
+    steps = _CAUSAL_STEPS if model.causal else _DIFFUSION_STEPS
+    job = steps[table.text("step", choices=tuple(steps))](table, model)
     table.end()
     return job
 
 
-def _decode_job(table: Table, name: str) -> DecodeJob:
+def _decode_job(table: Table, model: LanguageModel) -> DecodeJob:
     context = table.integer("context", low=0, high=MAX_TOKENS)
-    return DecodeJob(name, context, _head(table, HEADS[0]))
+    return DecodeJob(model, context, _head(table, model))
 
 
-def _prefill_job(table: Table, name: str) -> PrefillJob:
+def _prefill_job(table: Table, model: LanguageModel) -> PrefillJob:
     tokens = table.integer("tokens", low=1, high=MAX_TOKENS)
     past = table.integer("past", 0, high=MAX_TOKENS)
-    return PrefillJob(name, tokens, past, _head(table, NO_HEAD))
+    return PrefillJob(model, tokens, past, _head(table, model, NO_HEAD))
 
 
-def _verify_job(table: Table, name: str) -> VerifyJob:
+def _verify_job(table: Table, model: LanguageModel) -> VerifyJob:
     return VerifyJob(
-        model=name,
+        model=model,
         window=table.integer("window", low=1, high=MAX_WINDOW),
         context=table.integer("context", low=0, high=MAX_TOKENS),
         acceptance=table.number("acceptance", low=0.0, high=1.0),
         prune=table.number("prune", 0.0, low=0.0, high=1.0),
-        head=_head(table, HEADS[0]),
+        head=_head(table, model),
     )
 
 
-def _denoise_job(table: Table, name: str) -> DenoiseJob:
+def _denoise_job(table: Table, model: LanguageModel) -> DenoiseJob:
     block = table.integer("block", BLOCK, low=1, high=MAX_TOKENS)
     return DenoiseJob(
-        model=name,
+        model=model,
         context=table.integer("context", low=0, high=MAX_TOKENS),
         masked=table.integer("masked", low=1, high=block),
         block=block,
         fill=table.flag("fill", False),
-        head=_head(table, HEADS[0]),
+        head=_head(table, model),
     )
 
 
-_CAUSAL_STEPS: Mapping[str, Callable[[Table, str], Job]] = {
+_CAUSAL_STEPS: Mapping[str, Callable[[Table, LanguageModel], Job]] = {
     "decode": _decode_job,
     "prefill": _prefill_job,
     "verify": _verify_job,
 }
-_DIFFUSION_STEPS: Mapping[str, Callable[[Table, str], Job]] = {"denoise": _denoise_job}
+_DIFFUSION_STEPS: Mapping[str, Callable[[Table, LanguageModel], Job]] = {"denoise": _denoise_job}
 
 
-def _head(table: Table, default: str) -> Weight | None:
-    name = table.text("head", default, choices=(*HEADS, NO_HEAD))
-    return next((head for head in HEADS if head == name), None)
+def _head(table: Table, model: LanguageModel, default: str | None = None) -> Weight | None:
+    """Format of the head: as the model stores it unless the table says otherwise."""
+    own = model.formats.of("output")
+    formats = dict.fromkeys((*HEADS, own))
+    name = table.text("head", default or own, choices=(*formats, NO_HEAD))
+    return next((head for head in formats if head == name), None)
 
 
 def _vision_job(table: Table, name: str) -> VisionJob:

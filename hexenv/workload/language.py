@@ -23,9 +23,9 @@ from hexenv.kernels import Copy, Elementwise, MatMul, RmsNorm
 from hexenv.kernels.matmul import Weight
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.experts import moe_feed_forward
+from hexenv.workload.formats import WEIGHTS
 from hexenv.workload.graph import Graph
 from hexenv.workload.layers import (
-    WEIGHTS,
     attention_block,
     delta_net_block,
     feed_forward_block,

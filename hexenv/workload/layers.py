@@ -12,11 +12,25 @@ from __future__ import annotations
 from hexenv.kernels import Copy, Elementwise, FlashAttention, GatedDeltaNet, L2Norm, MatMul, RmsNorm, Rope, ShortConv
 from hexenv.kernels.matmul import Weight
 from hexenv.workload.builder import GraphBuilder
+from hexenv.workload.formats import WEIGHTS
 from hexenv.workload.models import LanguageModel
 
-WEIGHTS: Weight = "q4_0"
-"""Format of all weights but the head's."""
 F32 = 4
+
+
+def project(
+    builder: GraphBuilder,
+    model: LanguageModel,
+    name: str,
+    shape: tuple[int, int, int],
+    *reads: str,
+    usual: Weight = WEIGHTS,
+) -> str:
+    """Append the product with the matrix of node ``name`` in its format.
+
+    ``shape`` is (outputs, tokens, inner), ``usual`` the format where the model says nothing else.
+    """
+    return builder.add(name, MatMul(model.formats.of(name, usual), *shape), *reads)
 
 
 def attention_block(
@@ -31,9 +45,9 @@ def attention_block(
     q_width, kv_width = model.q_heads * model.head_dim, model.kv_heads * model.head_dim
     normed = builder.add(f"{block}.attn_norm", RmsNorm(tokens, model.hidden), x)
     projected = 2 * q_width if model.output_gate else q_width
-    q = gate = builder.add(f"{block}.q", MatMul(WEIGHTS, projected, tokens, model.hidden), normed)
-    k = builder.add(f"{block}.k", MatMul(WEIGHTS, kv_width, tokens, model.hidden), normed)
-    v = builder.add(f"{block}.v", MatMul(WEIGHTS, kv_width, tokens, model.hidden), normed)
+    q = gate = project(builder, model, f"{block}.q", (projected, tokens, model.hidden), normed)
+    k = project(builder, model, f"{block}.k", (kv_width, tokens, model.hidden), normed)
+    v = project(builder, model, f"{block}.v", (kv_width, tokens, model.hidden), normed)
     if model.qk_norm == "head":
         q = builder.add(f"{block}.q_norm", RmsNorm(tokens * model.q_heads, model.head_dim), q)
         k = builder.add(f"{block}.k_norm", RmsNorm(tokens * model.kv_heads, model.head_dim), k)
@@ -53,7 +67,7 @@ def attention_block(
         gate = builder.add(f"{block}.attn_gate_rows", Copy(tokens * q_width, F32), gate)
         gate = builder.add(f"{block}.attn_gate", Elementwise("sigmoid", tokens * q_width), gate)
         mixed = builder.add(f"{block}.attn_gated", Elementwise("mul", tokens * q_width), mixed, gate)
-    return builder.add(f"{block}.attn_out", MatMul(WEIGHTS, model.hidden, tokens, q_width), mixed, *residual)
+    return project(builder, model, f"{block}.attn_out", (model.hidden, tokens, q_width), mixed, *residual)
 
 
 def delta_net_block(
@@ -64,11 +78,11 @@ def delta_net_block(
     heads, dim, channels = model.gdn_v_heads, model.gdn_head_dim, model.conv_channels
     width = heads * dim
     normed = builder.add(f"{block}.attn_norm", RmsNorm(tokens, model.hidden), x)
-    qkv = builder.add(f"{block}.qkv", MatMul(WEIGHTS, channels, tokens, model.hidden), normed)
-    z = builder.add(f"{block}.z", MatMul(WEIGHTS, width, tokens, model.hidden), normed)
-    beta = builder.add(f"{block}.beta", MatMul(WEIGHTS, heads, tokens, model.hidden), normed)
+    qkv = project(builder, model, f"{block}.qkv", (channels, tokens, model.hidden), normed)
+    z = project(builder, model, f"{block}.z", (width, tokens, model.hidden), normed)
+    beta = project(builder, model, f"{block}.beta", (heads, tokens, model.hidden), normed)
     beta = builder.add(f"{block}.beta_sigmoid", Elementwise("sigmoid", tokens * heads), beta)
-    decay = builder.add(f"{block}.alpha", MatMul(WEIGHTS, heads, tokens, model.hidden), normed)
+    decay = project(builder, model, f"{block}.alpha", (heads, tokens, model.hidden), normed)
     decay = builder.add(f"{block}.alpha_bias", Elementwise("add", tokens * heads), decay)
     decay = builder.add(f"{block}.alpha_softplus", Elementwise("softplus", tokens * heads), decay)
     decay = builder.add(f"{block}.decay", Elementwise("mul", tokens * heads), decay)
@@ -84,7 +98,7 @@ def delta_net_block(
     mixed = builder.add(f"{block}.out_norm", RmsNorm(tokens * heads, dim), mixed)
     z = builder.add(f"{block}.z_silu", Elementwise("silu", tokens * width), z)
     mixed = builder.add(f"{block}.out_gated", Elementwise("mul", tokens * width), mixed, z)
-    return builder.add(f"{block}.delta_out", MatMul(WEIGHTS, model.hidden, tokens, width), mixed, *residual)
+    return project(builder, model, f"{block}.delta_out", (model.hidden, tokens, width), mixed, *residual)
 
 
 def short_conv_block(
@@ -93,11 +107,11 @@ def short_conv_block(
     """Norm, input projection (b, c, x), ``c * conv(b * x)`` and output projection (LFM2)."""
     block, elements = f"blk.{layer}", tokens * model.hidden
     normed = builder.add(f"{block}.conv_norm", RmsNorm(tokens, model.hidden), x)
-    bcx = builder.add(f"{block}.conv_in", MatMul(WEIGHTS, 3 * model.hidden, tokens, model.hidden), normed)
+    bcx = project(builder, model, f"{block}.conv_in", (3 * model.hidden, tokens, model.hidden), normed)
     bx = builder.add(f"{block}.conv_bx", Elementwise("mul", elements), bcx)
     mixed = _short_conv(builder, layer, bx, tokens, model.hidden, model.conv_kernel)
     mixed = builder.add(f"{block}.conv_cx", Elementwise("mul", elements), mixed, bcx)
-    return builder.add(f"{block}.conv_out", MatMul(WEIGHTS, model.hidden, tokens, model.hidden), mixed, *residual)
+    return project(builder, model, f"{block}.conv_out", (model.hidden, tokens, model.hidden), mixed, *residual)
 
 
 def _short_conv(builder: GraphBuilder, layer: int, x: str, tokens: int, channels: int, kernel: int) -> str:
@@ -114,7 +128,7 @@ def feed_forward_block(builder: GraphBuilder, model: LanguageModel, layer: int, 
     """Norm and dense gated feed-forward, which adds ``x``."""
     block = f"blk.{layer}"
     normed = builder.add(f"{block}.ffn_norm", RmsNorm(tokens, model.hidden), x)
-    gate = builder.add(f"{block}.gate", MatMul(WEIGHTS, model.ffn, tokens, model.hidden), normed)
-    up = builder.add(f"{block}.up", MatMul(WEIGHTS, model.ffn, tokens, model.hidden), normed)
+    gate = project(builder, model, f"{block}.gate", (model.ffn, tokens, model.hidden), normed)
+    up = project(builder, model, f"{block}.up", (model.ffn, tokens, model.hidden), normed)
     gated = builder.add(f"{block}.glu", Elementwise(model.glu, tokens * model.ffn), gate, up)
-    return builder.add(f"{block}.down", MatMul(WEIGHTS, model.hidden, tokens, model.ffn), gated, x)
+    return project(builder, model, f"{block}.down", (model.hidden, tokens, model.ffn), gated, x)

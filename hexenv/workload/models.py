@@ -8,11 +8,13 @@ from functools import cache
 from importlib import resources
 
 from hexenv.errors import ConfigError
+from hexenv.workload.formats import USUAL_FORMATS, Formats
 
 TABLE = "models.csv"
 ATTENTION = "A"
 DELTA_NET = "G"
 SHORT_CONV = "C"
+F16, F32 = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class LanguageModel:
     source: str
     confidence: str
     """A to D, as in the device files."""
+    formats: Formats = USUAL_FORMATS
+    """How each matrix is stored."""
 
     @property
     def conv_channels(self) -> int:
@@ -82,6 +86,24 @@ class LanguageModel:
     def has_experts(self, layer: int) -> bool:
         """Whether the layer's feed-forward is a mixture of experts."""
         return self.experts_total > 0 and layer >= self.dense_layers
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers with a KV cache."""
+        return sum(self.mixer(layer) == ATTENTION for layer in range(self.layers))
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """What a token adds to the f16 KV cache."""
+        return 2 * F16 * self.attention_layers * self.kv_heads * self.head_dim
+
+    @property
+    def state_bytes(self) -> int:
+        """fp32 states of the other layers, whatever the length of the context: delta net and convolutions."""
+        delta = F32 * (self.gdn_v_heads * self.gdn_head_dim**2 + (self.conv_kernel - 1) * self.conv_channels)
+        conv = F32 * (self.conv_kernel - 1) * self.hidden
+        each = {ATTENTION: 0, DELTA_NET: delta, SHORT_CONV: conv}
+        return sum(each[self.mixer(layer)] for layer in range(self.layers))
 
     def layer_weights(self, layer: int) -> int:
         """Matmul weights of one layer, all experts counted."""

@@ -10,8 +10,9 @@ The acceptance is data: the chance that a draft token is kept if all before it a
 from __future__ import annotations
 
 from hexenv.kernels.matmul import Weight
+from hexenv.workload.formats import WEIGHTS
 from hexenv.workload.graph import Graph
-from hexenv.workload.language import WEIGHTS, forward_pass
+from hexenv.workload.language import forward_pass
 from hexenv.workload.models import LanguageModel
 
 

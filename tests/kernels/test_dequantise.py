@@ -49,5 +49,5 @@ def test_leaves_cover_all_rows() -> None:
 
 
 def test_unknown_formats_are_refused() -> None:
-    with pytest.raises(ConfigError, match="dequantise weight = 'q2_k'; allowed: q4_0"):
-        Dequantise("q2_k", 32, 32)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="dequantise weight = 'iq2_s'; allowed: q4_0"):
+        Dequantise("iq2_s", 32, 32)  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ def test_formats_unpack_in_the_order_of_their_instructions() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"weight": "q6_k"}, "matmul weight = 'q6_k'; allowed: q4_0, .*mxfp4"),
+        ({"weight": "iq2_xxs"}, "matmul weight = 'iq2_xxs'; allowed: q4_0, .*mxfp4"),
         ({"dequant": "gathered"}, "matmul.dequant = 'gathered', allowed: 'coalesced'"),
         ({"fusion": "half"}, "matmul.fusion = 'half', allowed: 'fused', 'unfused'"),
         ({"gemv": "two"}, "matmul.gemv = 'two', allowed: 'all_contexts', 'one_context'"),

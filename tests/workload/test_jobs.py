@@ -9,6 +9,7 @@ import pytest
 
 from hexenv.errors import ConfigError
 from hexenv.workload.jobs import DecodeJob, DenoiseJob, Job, PrefillJob, VerifyJob, read_job
+from hexenv.workload.models import language_model
 from hexenv.workload.toml_reader import Table
 
 
@@ -19,11 +20,11 @@ def read(**values: Any) -> Job:
 @pytest.mark.parametrize(
     ("values", "job"),
     [
-        ({"step": "decode", "context": 5}, DecodeJob("OLMoE-1B-7B", 5, "q4_0")),
-        ({"step": "prefill", "tokens": 64}, PrefillJob("OLMoE-1B-7B", 64, 0, None)),
+        ({"step": "decode", "context": 5}, DecodeJob(language_model("OLMoE-1B-7B"), 5, "q4_0")),
+        ({"step": "prefill", "tokens": 64}, PrefillJob(language_model("OLMoE-1B-7B"), 64, 0, None)),
         (
             {"step": "verify", "window": 4, "context": 9, "acceptance": 0.5, "head": "cpu"},
-            VerifyJob("OLMoE-1B-7B", 4, 9, 0.5, 0.0, None),
+            VerifyJob(language_model("OLMoE-1B-7B"), 4, 9, 0.5, 0.0, None),
         ),
     ],
     ids=lambda value: value.get("step", "") if isinstance(value, dict) else "",
@@ -35,7 +36,7 @@ def test_steps_of_a_causal_model(values: dict[str, Any], job: Job) -> None:
 
 def test_a_denoising_step_of_a_diffusion_model() -> None:
     job = read(model="llm:LLaDA-8B", step="denoise", context=128, masked=8, fill=True)
-    assert job == DenoiseJob("LLaDA-8B", 128, 8, 32, True, "q4_0")
+    assert job == DenoiseJob(language_model("LLaDA-8B"), 128, 8, 32, True, "q4_0")
     assert job.graph().name == "LLaDA-8B denoise 8 of 32 filled@128"
 
 

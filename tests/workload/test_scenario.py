@@ -6,6 +6,7 @@ from hexenv.engine.layout import Arrival, HmxLock, Mode, Split
 from hexenv.errors import ConfigError
 from hexenv.workload import load_scenario, scenario_names
 from hexenv.workload.jobs import DecodeJob, PrefillJob, VisionJob
+from hexenv.workload.models import language_model
 from hexenv.workload.scenario import EngineSettings, override
 
 CAMERA_JOB = 'model = "vision:preview"\nheight = 480\nwidth = 640\n'
@@ -29,16 +30,20 @@ def test_values_and_defaults(write):
     assert camera.jobs == (VisionJob("preview", (("height", 480), ("width", 640))),)
     assert text.arrival is Arrival.CLOSED_LOOP
     assert (text.deadline_us, text.firm, text.queue, text.scales, text.gap_us) == (None, False, 1, False, None)
-    assert text.jobs == (PrefillJob("Llama-3.2-1B", 32, 0, None),)
+    assert text.jobs == (PrefillJob(language_model("Llama-3.2-1B"), 32, 0, None),)
     assert (scenario.train.first_seed, scenario.train.seeds, scenario.train.loads) == (0, 100, (1.0, 1.5))
     assert scenario.heldout.mixes == ("all",)
 
 
 def test_job_kinds(write):
     decode = 'model = "llm:Qwen3-1.7B"\nstep = "decode"\ncontext = 7\nhead = "cpu"\n'
-    assert load_scenario(write((TEXT_JOB, decode))).streams[1].jobs == (DecodeJob("Qwen3-1.7B", 7, None),)
+    assert load_scenario(write((TEXT_JOB, decode))).streams[1].jobs == (
+        DecodeJob(language_model("Qwen3-1.7B"), 7, None),
+    )
     prefill = TEXT_JOB + 'past = 5\nhead = "q8_0"\n'
-    assert load_scenario(write((TEXT_JOB, prefill))).streams[1].jobs == (PrefillJob("Llama-3.2-1B", 32, 5, "q8_0"),)
+    assert load_scenario(write((TEXT_JOB, prefill))).streams[1].jobs == (
+        PrefillJob(language_model("Llama-3.2-1B"), 32, 5, "q8_0"),
+    )
 
 
 def test_jobs_in_turn(write):
@@ -97,7 +102,11 @@ MISTAKES = [
         '"vision:blur"',
         r"jobs\[0\]\.model = 'vision:blur', allowed: vision:preview, vision:features",
     ),
-    ('"vision:preview"', '"preview"', r"jobs\[0\]\.model = 'preview', allowed: llm:NAME, vision:NAME, onnx:PATH"),
+    (
+        '"vision:preview"',
+        '"preview"',
+        r"jobs\[0\]\.model = 'preview', allowed: llm:NAME, gguf:PATH, vision:NAME, onnx:PATH",
+    ),
     ("height = 480", "high = 480", r"jobs\[0\]\.high = 480, allowed: the keys model, height, width"),
     ("llm:Llama-3.2-1B", "llm:Llama", r"jobs\[0\]\.model = 'llm:Llama', allowed: llm:Qwen3-1\.7B"),
     ('step = "prefill"', 'step = "train"', r"jobs\[0\]\.step = 'train', allowed: decode, prefill"),
