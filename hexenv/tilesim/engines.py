@@ -19,6 +19,8 @@ class Record(NamedTuple):
     tile: int
     start_us: float
     end_us: float
+    contexts: int = 0
+    """HVX contexts that the phase was forked over."""
 
 
 class Queue:

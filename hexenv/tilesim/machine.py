@@ -167,11 +167,13 @@ class Machine:
 
     def _ended(self, flow: Flow) -> None:
         assert isinstance(flow, Phase | Transfer)
-        engine = "hvx"
+        engine, contexts = "ddr", 0
         if isinstance(flow, Transfer):
-            engine = "ddr"
             self.ddr.pop(flow)
         else:
+            engine, contexts = "hvx", flow.workers
             self._busy_hvx_us += flow.busy_us
             self.ddr.busy_us += flow.stream_bytes / self.chip.ddr_full_bytes_per_us
-        self._records.append(Record(engine, flow.stage, flow.kind, flow.tile, flow.start_us, self.loop.now_us))
+        self._records.append(
+            Record(engine, flow.stage, flow.kind, flow.tile, flow.start_us, self.loop.now_us, contexts)
+        )
