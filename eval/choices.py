@@ -7,6 +7,7 @@ differences are paired.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,9 +59,9 @@ class Watched(Scheduler):
         self.see(self._simulator, actions)
         return actions
 
+    @abstractmethod
     def see(self, simulator: Simulator, actions: np.ndarray) -> None:
         """Look at the decision at hand in all lanes and at the actions, int64 (B,), before they are carried out."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

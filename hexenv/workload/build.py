@@ -18,8 +18,8 @@ def build(scenario: str, device: str = "v79", split: str = "train", **overrides:
 
     ``overrides`` replace fields of the scenario's ``[engine]`` table, for example ``mode="serial"``, ``visible=4`` or
     ``placement="host"``. Two more are tables of their own: ``kernels={"attention": {"exp": "table"}}`` selects
-    techniques, on top of the scenario's, and ``fusions=("swiglu",)`` replaces its fusions. Equal arguments give the
-    same object.
+    techniques, on top of the scenario's, and ``fusions=("swiglu",)`` replaces its fusions, ``()`` by none. Equal
+    arguments give the same object.
 
     Raises:
         ConfigError: unknown scenario, device, split or override, or a value that is not allowed.

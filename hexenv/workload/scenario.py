@@ -177,8 +177,8 @@ def read_techniques(table: Table) -> tuple[Selection, ...]:
 
 
 def read_fusions(table: Table, default: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The ``fusions`` of a scenario or of a call."""
-    return table.texts("fusions", tuple(FUSIONS)) if table.has("fusions") else default
+    """The ``fusions`` of a scenario or of a call; an empty array means none."""
+    return table.texts("fusions", tuple(FUSIONS), empty=True) if table.has("fusions") else default
 
 
 def _read_scenario(path: Path) -> Scenario:

@@ -122,11 +122,11 @@ class Table:
             self.refuse(key, allowed)
         return tuple(value)
 
-    def texts(self, key: str, choices: Sequence[str]) -> tuple[str, ...]:
-        """A non-empty array of distinct strings out of ``choices``."""
+    def texts(self, key: str, choices: Sequence[str], empty: bool = False) -> tuple[str, ...]:
+        """An array of distinct strings out of ``choices``; not an empty one unless ``empty`` allows it."""
         allowed = f"an array of distinct names out of {', '.join(choices)}"
         value = self._get(key, REQUIRED, allowed)
-        listed = isinstance(value, list | tuple) and len(value) > 0
+        listed = isinstance(value, list | tuple) and (empty or len(value) > 0)
         if not listed or not all(isinstance(v, str) and v in choices for v in value):
             self.refuse(key, allowed)
         if len(set(value)) < len(value):

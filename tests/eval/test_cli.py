@@ -37,17 +37,9 @@ def test_evaluates_rules_and_leaves_all_results(tmp_path, capsys):
         (["--no-such-option"], "--no-such-option"),
     ],
 )
-def test_wrong_input_is_one_line_exit_code_2_and_no_files(tmp_path, monkeypatch, capsys, arguments, words):
+def test_wrong_input_is_one_line_exit_code_2_and_no_files(tmp_path, monkeypatch, refusal, arguments, words):
     monkeypatch.chdir(tmp_path)
-    try:
-        code = main(arguments)
-    except SystemExit as exit_:
-        code = exit_.code
-    error = capsys.readouterr().err
-    assert code == 2
-    assert words in error
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
+    assert words in refusal(main, arguments)
     assert list(tmp_path.iterdir()) == []
 
 

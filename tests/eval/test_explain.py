@@ -246,17 +246,9 @@ class TestCommand:
             ([*RULES, "--at", "3"], "--explain, which was not given"),
         ],
     )
-    def test_wrong_input_is_one_line_and_exit_code_2(self, tmp_path, monkeypatch, capsys, arguments, words):
+    def test_wrong_input_is_one_line_and_exit_code_2(self, tmp_path, monkeypatch, refusal, arguments, words):
         monkeypatch.chdir(tmp_path)
-        try:
-            code = main(arguments)
-        except SystemExit as exit_:
-            code = exit_.code
-        error = capsys.readouterr().err
-        assert code == 2
-        assert words in error
-        assert error.startswith("error: ")
-        assert error.count("\n") == 1
+        assert words in refusal(main, arguments)
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
     def test_schedulers_that_agree_everywhere_have_nothing_to_tell(self, tmp_path, capsys):

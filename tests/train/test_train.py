@@ -196,18 +196,10 @@ def test_warm_start_learns_the_teachers_choices(tmp_path) -> None:
         (["--resume", "x", "--out", "y"], "--out"),
     ],
 )
-def test_wrong_input_is_one_line_and_exit_code_2(tmp_path, capsys, arguments, text) -> None:
+def test_wrong_input_is_one_line_and_exit_code_2(tmp_path, refusal, arguments, text) -> None:
     folder = tmp_path / "run"
     out = [] if "--resume" in arguments else ["--out", str(folder)]
-    try:
-        code = main([*arguments, *out, "--no-eval"])
-    except SystemExit as stop:
-        code = stop.code
-    errors = capsys.readouterr().err
-    assert code == 2
-    assert errors.startswith("error: ")
-    assert errors.count("\n") == 1
-    assert text in errors
+    assert text in refusal(main, [*arguments, *out, "--no-eval"])
     assert not folder.exists(), "nothing half-written"
 
 

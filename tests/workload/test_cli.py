@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from hexenv.errors import EXIT_CODE
 from hexenv.workload import scenario_names
 from hexenv.workload.__main__ import main
 
@@ -17,8 +18,5 @@ def test_every_scenario_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "deadline_load" in shown
 
 
-def test_an_unknown_scenario_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nowhere"]) == EXIT_CODE
-    error = capsys.readouterr().err
-    assert "nowhere" in error
-    assert error.count("\n") == 1
+def test_an_unknown_scenario_is_one_line(refusal: Callable[..., str]) -> None:
+    assert "nowhere" in refusal(main, ["nowhere"])

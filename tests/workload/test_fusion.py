@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hexenv.device import load_device
 from hexenv.kernels import Chain, Copy, Elementwise, GatedMlp, MatMul, RmsNorm, Rope, Version
 from hexenv.kernels.operator import Operator
-from hexenv.workload import build
+from hexenv.workload import build, load_scenario
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.fusion import fuse, megakernel, swiglu
 from hexenv.workload.graph import Graph, Node
@@ -210,3 +211,13 @@ def test_a_scenario_runs_fused() -> None:
     assert len(fused.stages) < len(plain.stages)
     ref = [tables.templates["ref_ns"].sum() for tables in (plain, fused)]
     assert ref[1] < ref[0]
+
+
+def test_a_call_can_switch_the_fusions_of_a_scenario_off(tmp_path: Path) -> None:
+    path = tmp_path / "fused.toml"
+    plain = Path(load_scenario("camera_decode").file).read_text()
+    path.write_text('fusions = ["swiglu"]\n' + plain)
+    assert "GatedMlp" in build(str(path)).family_names
+    assert "GatedMlp" not in build(str(path), fusions=()).family_names
+    path.write_text("fusions = []\n" + plain)
+    assert "GatedMlp" not in build(str(path)).family_names
