@@ -15,7 +15,7 @@ from hexenv.kernels.chunks import TILE, Chunk, Footprint, blocks, padded
 from hexenv.kernels.cost import StageCost, Version
 from hexenv.kernels.stream import stream_cost, vectors
 from hexenv.kernels.variants import best_of, doublings, hybrid_split, per_class, ranges, vtcm_bound
-from hexenv.kernels.windows import input_bytes, lines_bytes, resident_lines
+from hexenv.kernels.windows import hvx_cost, input_bytes, split_rows
 
 F16 = 2
 TILE_BYTES = 2048
@@ -66,10 +66,8 @@ class Conv2d:
         yield from per_class(device, hvx, hmx, hybrid_split(device, hvx, hmx))
 
     def split(self, parts: int) -> tuple[Conv2d, ...]:
-        """Ranges of output rows; each reads the weights and its halo again. Of channels for a single row."""
-        if self.height > 1:
-            return tuple(replace(self, height=size) for size in ranges(self.height, parts))
-        return tuple(replace(self, out_channels=size) for size in ranges(self.out_channels, parts, TILE))
+        """Ranges of output rows, of output channels for a single row."""
+        return split_rows(self, parts, "out_channels")
 
     @property
     def _footprint(self) -> Footprint:
@@ -118,25 +116,18 @@ class Conv2d:
         )
 
     def _hvx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
-        """Direct convolution: weights resident, output rows split over the contexts."""
-        weight_bytes, in_bytes, out_bytes = (n * F16 for n in (self._weights, self.in_channels, self.out_channels))
-        lines = resident_lines(self, device, in_bytes, out_bytes, weight_bytes, budget)
-        if lines == 0:
-            return None
+        """Direct convolution, weights resident."""
         outputs = self._pixels * padded(self.out_channels)
-        hvx_us = 2 * outputs * self._inner / device.hvx_fp16_flop_per_us
-        return StageCost(
-            version=Version.HVX,
-            tile_class=tile_class,
-            tiles=blocks(self.height, lines),
-            depth=2,
-            vtcm_bytes=lines_bytes(self, in_bytes, out_bytes, lines) + weight_bytes,
-            ddr_in_bytes=weight_bytes + input_bytes(self, in_bytes),
-            ddr_out_bytes=self._pixels * self.out_channels * F16,
-            hvx_before_us=hvx_us,
-            fixed_us=device.kernel_fixed_us,
-            fork_joins=1,
-            phi=vtcm_bound(device, self._pixels * self._inner * F16, hvx_us),
+        return hvx_cost(
+            self,
+            device,
+            tile_class,
+            budget,
+            in_pixel_bytes=self.in_channels * F16,
+            out_pixel_bytes=self.out_channels * F16,
+            hvx_us=2 * outputs * self._inner / device.hvx_fp16_flop_per_us,
+            touched_bytes=self._pixels * self._inner * F16,
+            weight_bytes=self._weights * F16,
         )
 
 
@@ -180,29 +171,19 @@ class DepthwiseConv2d:
         yield from per_class(device, hvx, hmx, hybrid_split(device, hvx, hmx))
 
     def split(self, parts: int) -> tuple[DepthwiseConv2d, ...]:
-        """Ranges of output rows; each reads its halo again. Of channels for a single row."""
-        if self.height > 1:
-            return tuple(replace(self, height=size) for size in ranges(self.height, parts))
-        return tuple(replace(self, channels=size) for size in ranges(self.channels, parts, TILE))
+        """Ranges of output rows, of channels for a single row."""
+        return split_rows(self, parts)
 
     def _hvx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
-        pixel_bytes = self.channels * F16
-        lines = resident_lines(self, device, pixel_bytes, pixel_bytes, 0, budget)
-        if lines == 0:
-            return None
-        hvx_us = 2 * self._outputs * self._taps / device.hvx_fp16_flop_per_us
-        return StageCost(
-            version=Version.HVX,
-            tile_class=tile_class,
-            tiles=blocks(self.height, lines),
-            depth=2,
-            vtcm_bytes=lines_bytes(self, pixel_bytes, pixel_bytes, lines),
-            ddr_in_bytes=input_bytes(self, pixel_bytes),
-            ddr_out_bytes=self._outputs * F16,
-            hvx_before_us=hvx_us,
-            fixed_us=device.kernel_fixed_us,
-            fork_joins=1,
-            phi=vtcm_bound(device, self._outputs * self.kernel_h * F16, hvx_us),
+        return hvx_cost(
+            self,
+            device,
+            tile_class,
+            budget,
+            in_pixel_bytes=self.channels * F16,
+            out_pixel_bytes=self.channels * F16,
+            hvx_us=2 * self._outputs * self._taps / device.hvx_fp16_flop_per_us,
+            touched_bytes=self._outputs * self.kernel_h * F16,
         )
 
     @property

@@ -8,7 +8,7 @@ a banded 32 x 32 matrix times the input pixels they cover, once for each kernel 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from hexenv.device import Device
@@ -16,8 +16,8 @@ from hexenv.errors import ConfigError
 from hexenv.kernels.chunks import TILE, blocks, padded
 from hexenv.kernels.cost import StageCost, Version
 from hexenv.kernels.stream import vectors
-from hexenv.kernels.variants import best_of, doublings, hybrid_split, per_class, ranges, vtcm_bound
-from hexenv.kernels.windows import input_bytes, input_lines, input_width, lines_bytes, resident_lines
+from hexenv.kernels.variants import best_of, doublings, hybrid_split, per_class, vtcm_bound
+from hexenv.kernels.windows import hvx_cost, input_bytes, input_lines, input_width, split_rows
 
 U8, F16 = 1, 2
 TILE_BYTES = 2048
@@ -75,31 +75,23 @@ class Pool:
             yield from per_class(device, hmx, hybrid_split(device, hvx, hmx))
 
     def split(self, parts: int) -> tuple[Pool, ...]:
-        """Ranges of output rows; each reads its halo again. Of channels for a single row."""
-        if self.height > 1:
-            return tuple(replace(self, height=size) for size in ranges(self.height, parts))
-        return tuple(replace(self, channels=size) for size in ranges(self.channels, parts, TILE))
+        """Ranges of output rows, of channels for a single row."""
+        return split_rows(self, parts)
 
     def _hvx(self, device: Device, tile_class: int, budget: int) -> StageCost | None:
-        lines = resident_lines(self, device, self._pixel_bytes, self._pixel_bytes, 0, budget)
-        if lines == 0:
-            return None
         taps = self.kernel_h * self.kernel_w
         each = device.stream_packets + (taps + FINISH[self.kind]) * device.arithmetic_packets
         out_bytes = self._outputs * self.element_bytes
         hvx_us = vectors(out_bytes, 1) * each * device.packet_us
-        return StageCost(
-            version=Version.HVX,
-            tile_class=tile_class,
-            tiles=blocks(self.height, lines),
-            depth=2,
-            vtcm_bytes=lines_bytes(self, self._pixel_bytes, self._pixel_bytes, lines),
-            ddr_in_bytes=input_bytes(self, self._pixel_bytes),
-            ddr_out_bytes=out_bytes,
-            hvx_before_us=hvx_us,
-            fixed_us=device.kernel_fixed_us,
-            fork_joins=1,
-            phi=vtcm_bound(device, taps * out_bytes, hvx_us),
+        return hvx_cost(
+            self,
+            device,
+            tile_class,
+            budget,
+            in_pixel_bytes=self._pixel_bytes,
+            out_pixel_bytes=self._pixel_bytes,
+            hvx_us=hvx_us,
+            touched_bytes=taps * out_bytes,
         )
 
     @property

@@ -1,17 +1,23 @@
-"""Geometry of a window that slides over an image, channels last: what convolutions and pools read, and hold in VTCM."""
+"""A window that slides over an image, channels last: what convolutions and pools read, hold in VTCM and do on HVX."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from hexenv.device import Device
+from hexenv.kernels.chunks import TILE, blocks
+from hexenv.kernels.cost import StageCost, Version
+from hexenv.kernels.variants import ranges, vtcm_bound
 
 OUTPUT_LINES = 4
 """Output rows an HVX kernel works on at a time for each context."""
 
 
 class Window(Protocol):
-    """An operator with a window."""
+    """An operator with a window, a frozen dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def height(self) -> int:
@@ -44,6 +50,9 @@ class Window(Protocol):
         ...
 
 
+AnyWindow = TypeVar("AnyWindow", bound=Window)
+
+
 def input_lines(window: Window, lines: int) -> int:
     """Input rows that ``lines`` output rows read."""
     return (lines - 1) * window.stride_h + window.kernel_h
@@ -73,3 +82,44 @@ def resident_lines(
     while lines and weight_bytes + lines_bytes(window, in_pixel_bytes, out_pixel_bytes, lines) > budget:
         lines //= 2
     return lines
+
+
+def hvx_cost(
+    window: Window,
+    device: Device,
+    tile_class: int,
+    budget: int,
+    *,
+    in_pixel_bytes: int,
+    out_pixel_bytes: int,
+    hvx_us: float,
+    touched_bytes: float,
+    weight_bytes: int = 0,
+) -> StageCost | None:
+    """HVX works its way down the image, output rows split over the contexts; weights stay. None if nothing fits.
+
+    ``hvx_us`` is context-time, ``touched_bytes`` what the vector units load from VTCM meanwhile.
+    """
+    lines = resident_lines(window, device, in_pixel_bytes, out_pixel_bytes, weight_bytes, budget)
+    if lines == 0:
+        return None
+    return StageCost(
+        version=Version.HVX,
+        tile_class=tile_class,
+        tiles=blocks(window.height, lines),
+        depth=2,
+        vtcm_bytes=weight_bytes + lines_bytes(window, in_pixel_bytes, out_pixel_bytes, lines),
+        ddr_in_bytes=weight_bytes + input_bytes(window, in_pixel_bytes),
+        ddr_out_bytes=window.height * window.width * out_pixel_bytes,
+        hvx_before_us=hvx_us,
+        fixed_us=device.kernel_fixed_us,
+        fork_joins=1,
+        phi=vtcm_bound(device, touched_bytes, hvx_us),
+    )
+
+
+def split_rows(window: AnyWindow, parts: int, channels: str = "channels") -> tuple[AnyWindow, ...]:
+    """Ranges of output rows; each reads its halo (and the weights) again. Of ``channels`` for a single row."""
+    if window.height > 1:
+        return tuple(replace(window, height=size) for size in ranges(window.height, parts))
+    return tuple(replace(window, **{channels: size}) for size in ranges(getattr(window, channels), parts, TILE))
