@@ -111,7 +111,7 @@ def test_a_reseeded_host_gap_goes_on() -> None:
 
 
 def test_a_fork_without_its_trace_writes_nowhere(sim: Simulator) -> None:
-    """A lane that was traced is played on with an empty trace, as look-ahead does: memory behind that stays as it is."""
+    """A lane that was traced is played on with an empty trace, as look-ahead does: memory behind it stays as it is."""
     arrays, behind = sim.tables.arrays, np.zeros(5000, TRACE)
     lanes = sim.lanes[:1].copy()
     resident = (lanes["slots"]["phase"][0] > 0) & (lanes["slots"]["trace_row"][0] > 0)
