@@ -49,9 +49,11 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--checkpoint",
         type=Path,
+        nargs="+",
         metavar="RUN",
-        help="folder of a training run: evaluate its policy beside the rules; scenario, device and engine settings "
-        "come from its config.json, results go into the folder unless --out is given",
+        help="folders of training runs that differ in their seed, or a folder that holds them: evaluate their "
+        "policies, as one learned scheduler, beside the rules; scenario, device and engine settings come from "
+        "config.json, results go into the folder (runs/eval if several are named) unless --out is given",
     )
     parser.add_argument(
         "--scenario",
@@ -74,6 +76,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: runs/eval)")
     parser.add_argument("--markdown", action="store_true", help="print the results as a Markdown table")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes that play (default: one a core); no effect on the results. What an interrupted run has played "
+        "is kept in the folder of the results, and the same command goes on from there",
+    )
     group = parser.add_argument_group("explaining")
     group.add_argument(
         "--explain",
@@ -95,10 +104,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _explain(options)
     elif given := [name for name, _, _ in _EXPLAIN_OPTIONS if name in options]:
         raise ConfigError(f"--{given[0]} goes with --explain, which was not given")
-    elif options["checkpoint"] is None:
-        _evaluate_rules(options)
     else:
-        _evaluate_checkpoint(options)
+        from eval.runner import execute
+
+        plan, folder = _plan(options)
+        execute(plan, folder, options["markdown"], _workers(options))
     return 0
 
 
@@ -109,7 +119,9 @@ def _explain(options: dict[str, Any]) -> None:
     if options["markdown"]:
         raise ConfigError("--markdown cannot be given with --explain")
     given = {name: options[name] for name, _, _ in _EXPLAIN_OPTIONS if name in options}
-    run = options["checkpoint"]
+    if options["checkpoint"] is not None and len(options["checkpoint"]) > 1:
+        raise ConfigError("--explain takes one --checkpoint: explain training runs one by one")
+    run = options["checkpoint"][0] if options["checkpoint"] is not None else None
     if run is not None:
         refuse_engine_options(options)
         plan = plan_of_run(run, options["episodes"], options["schedulers"] or BASELINES, options["out"])
@@ -125,24 +137,22 @@ def _explain(options: dict[str, Any]) -> None:
     explain(plan, explained, Question(**given), folder, run)
 
 
-def _evaluate_checkpoint(options: dict[str, Any]) -> None:
-    from eval.runner import evaluate_run
+def _workers(options: dict[str, Any]) -> int:
+    from eval.units import all_cores
 
+    return all_cores() if options["workers"] is None else int(options["workers"])
+
+
+def _plan(options: dict[str, Any]) -> tuple[Plan, Path]:
+    """What the options ask to play, and the folder for the results."""
+    from eval.runner import plan_of_runs
+
+    runs = options["checkpoint"]
+    folder = options["out"] or (runs[0] if runs is not None and len(runs) == 1 else Path("runs/eval"))
+    if runs is None:
+        return _plan_of_rules(options, folder), folder
     refuse_engine_options(options)
-    evaluate_run(
-        options["checkpoint"],
-        options["episodes"],
-        schedulers=options["schedulers"],
-        out=options["out"],
-        markdown=options["markdown"],
-    )
-
-
-def _evaluate_rules(options: dict[str, Any]) -> None:
-    from eval.runner import execute
-
-    folder = options["out"] or Path("runs/eval")
-    execute(_plan_of_rules(options, folder), folder, markdown=options["markdown"])
+    return plan_of_runs(runs, options["episodes"], options["schedulers"], options["out"]), folder
 
 
 def _plan_of_rules(options: dict[str, Any], folder: Path) -> Plan:

@@ -10,17 +10,32 @@ import numpy as np
 import pandas as pd
 
 from agents.scheduler import Scheduler
+from agents.search import Search
 from eval.episodes import Episode
 from eval.metrics import EPISODE_COLUMNS, JobLog, PickCounter, episode_row, job_log
 from hexenv.engine import Simulator, TraceLevel
 from hexenv.engine.layout import Tables
 
-LANES = 64
+LANES = 32
 """Episodes played at once. No effect on the results, only on speed and memory."""
+_PLANNER_LANES = 4
+"""The same for a scheduler that plans: its episodes take long, and a unit of work should not."""
 _STEPS_PER_REPORT = 100
 
 Progress = Callable[[float], None]
 """Told how many episodes' worth of simulated time have been played so far (a fraction of an episode counts)."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one scheduler did in some consecutive episodes; equal lengths throughout."""
+
+    rows: list[dict[str, object]]
+    """One an episode, keys :data:`eval.metrics.EPISODE_COLUMNS`."""
+    due: list[list[int]]
+    """Due deadline periods of each stream, by episode."""
+    missed: list[list[int]]
+    jobs: list[JobLog]
 
 
 @dataclass(frozen=True)
@@ -35,6 +50,10 @@ class Outcome:
     missed: np.ndarray  # (episodes, n_streams)
     jobs: tuple[JobLog, ...]
     """One log an episode."""
+    config: str = ""
+    """Short hash of what must agree for a comparison (:func:`eval.identity.config_hash`)."""
+    train_seed: int | None = None
+    """Seed of the training run that a learned scheduler comes from."""
 
     def latency_ns(self, stream: int) -> np.ndarray:
         """Latencies of all finished jobs of a stream over all episodes, ns."""
@@ -45,26 +64,52 @@ class Outcome:
         return int(sum(log.dropped[stream] + log.rejected[stream] for log in self.jobs))
 
 
+def lanes_of(scheduler: Scheduler) -> int:
+    """How many episodes it plays at once."""
+    return _PLANNER_LANES if isinstance(scheduler, Search) else LANES
+
+
 def run(
     scheduler: Scheduler, tables: Tables, episodes: Sequence[Episode], on_progress: Progress = lambda played: None
 ) -> Outcome:
     """Play every episode to its end with ``scheduler`` and measure it."""
-    rows: list[dict[str, object]] = []
-    due: list[np.ndarray] = []
-    missed: list[np.ndarray] = []
-    jobs: list[JobLog] = []
+    lanes = lanes_of(scheduler)
+    blocks = [
+        play_block(scheduler, tables, episodes[start : start + lanes], start, partial(_shift, on_progress, start))
+        for start in range(0, len(episodes), lanes)
+    ]
+    return join(scheduler.name, tables, blocks)
+
+
+def play_block(
+    scheduler: Scheduler,
+    tables: Tables,
+    episodes: Sequence[Episode],
+    place: int,
+    on_progress: Progress = lambda played: None,
+) -> Block:
+    """Play some episodes at once and measure them; ``place`` is that of the first one in the whole list."""
+    simulator, picks = play(scheduler, tables, episodes, place, TraceLevel.JOBS, on_progress)
     n_streams = len(tables.stream_names)
-    for start in range(0, len(episodes), LANES):
-        chunk = episodes[start : start + LANES]
-        simulator, picks = play(scheduler, tables, chunk, start, TraceLevel.JOBS, partial(_shift, on_progress, start))
-        for i, episode in enumerate(chunk):
-            lane, log = simulator.lanes[i], job_log(simulator.trace(i), n_streams)
-            rows.append(episode_row(episode, lane, log, int(picks.waits[i]), picks.versions[i].tolist(), tables))
-            due.append(lane["due"][:n_streams].copy())
-            missed.append(lane["missed"][:n_streams].copy())
-            jobs.append(log)
-    frame = pd.DataFrame(rows, columns=list(EPISODE_COLUMNS))
-    return Outcome(scheduler.name, tables, frame, np.array(due), np.array(missed), tuple(jobs))
+    block = Block([], [], [], [])
+    for i, episode in enumerate(episodes):
+        lane, log = simulator.lanes[i], job_log(simulator.trace(i), n_streams)
+        block.rows.append(episode_row(episode, lane, log, int(picks.waits[i]), picks.versions[i].tolist(), tables))
+        block.due.append(lane["due"][:n_streams].tolist())
+        block.missed.append(lane["missed"][:n_streams].tolist())
+        block.jobs.append(log)
+    return block
+
+
+def join(
+    scheduler: str, tables: Tables, blocks: Sequence[Block], config: str = "", train_seed: int | None = None
+) -> Outcome:
+    """The outcome whose episodes are those of ``blocks``, one after the other."""
+    frame = pd.DataFrame([row for block in blocks for row in block.rows], columns=list(EPISODE_COLUMNS))
+    due = np.array([row for block in blocks for row in block.due])
+    missed = np.array([row for block in blocks for row in block.missed])
+    jobs = tuple(log for block in blocks for log in block.jobs)
+    return Outcome(scheduler, tables, frame, due, missed, jobs, config, train_seed)
 
 
 def _shift(report: Progress, before: float, played: float) -> None:

@@ -1,19 +1,21 @@
-"""A whole evaluation: every scheduler on the same held-out episodes, then table, CSV files and report."""
+"""A whole evaluation: every scheduler on the same held-out episodes, then table, CSV files, plan and report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import agents
 from agents.scheduler import Scheduler
 from eval.episodes import Episode, held_out
-from eval.play import Outcome, run
-from eval.progress import progress_bar
+from eval.identity import EXECUTION, config_hash, config_parts
+from eval.play import Outcome, join
 from eval.summary import episode_frame, stream_frame, summary_frame
 from eval.table import console, results_table, trade_off_markdown
+from eval.trained import Trained, trained_runs
+from eval.units import FOLDER, Unit, all_cores, cut, play_units, require_workers
 from hexenv.engine.layout import Tables
 from hexenv.files import csv_text, require_writable, write_all
 from hexenv.workload import build
@@ -42,16 +44,22 @@ class Plan:
         """What ``scheduler`` runs on: the scenario under its own engine settings and those of the plan."""
         return build(scenario, self.device, self.split, **{**scheduler.overrides, **self.settings})
 
+    def config(self, scenario: str) -> dict[str, Any]:
+        """What other results on ``scenario`` must agree in (:func:`eval.identity.config_parts`)."""
+        settings = {name: value for name, value in self.settings.items() if name not in EXECUTION}
+        return config_parts(build(scenario, self.device, self.split, **settings))
 
-def execute(plan: Plan, folder: Path, markdown: bool = False) -> Path:
+
+def execute(plan: Plan, folder: Path, markdown: bool = False, workers: int = 1) -> Path:
     """Check the plan and the folder, play, print the tables and write all results; returns the report's path.
 
     Raises:
         ConfigError: anything in the plan is wrong or ``folder`` cannot be written; no episode has been played.
     """
+    require_workers(workers)
     work = check(plan)
     require_writable(folder)
-    return publish(plan, play_all(plan, work), folder, markdown)
+    return publish(plan, play_all(plan, work, workers, folder / FOLDER), folder, markdown)
 
 
 Work = list[tuple[Scheduler, Tables, tuple[Episode, ...]]]
@@ -63,18 +71,24 @@ def check(plan: Plan) -> Work:
     return [(scheduler, tables, held_out(tables, plan.episodes)) for scheduler, tables in pairs]
 
 
-def play_all(plan: Plan, work: Work) -> list[Outcome]:
-    """Play all of ``work``, showing a progress bar."""
+def play_all(plan: Plan, work: Work, workers: int = 1, kept: Path | None = None) -> list[Outcome]:
+    """Play all of ``work`` in this many processes, showing a progress bar; results do not depend on their number.
+
+    With a folder ``kept``, finished units of work are kept there and not played again (:mod:`eval.units`).
+    """
+    units: list[list[Unit]] = [cut(scheduler, tables, episodes) for scheduler, tables, episodes in work]
+    blocks = iter(play_units([unit for own in units for unit in own], workers, kept))
+    configs = [config_hash(plan.config(scenario)) for scenario in plan.scenarios for _ in plan.schedulers]
     outcomes = []
-    with progress_bar(plan.episodes * len(work)) as bar:
-        for i, (scheduler, tables, episodes) in enumerate(work):
-            bar.begin(f"{tables.scenario}, {scheduler.name}", plan.episodes * i)
-            outcomes.append(run(scheduler, tables, episodes, bar.update))
+    for (scheduler, tables, _), own, config in zip(work, units, configs, strict=True):
+        seed = scheduler.train_seed if isinstance(scheduler, Trained) else None
+        outcomes.append(join(scheduler.name, tables, [next(blocks) for _ in own], config, seed))
     return outcomes
 
 
 def publish(plan: Plan, outcomes: Sequence[Outcome], folder: Path, markdown: bool = False) -> Path:
-    """Write CSV files and report into ``folder``; print the tables (or one in Markdown) and the report's path."""
+    """Write CSV files, plan and report into ``folder``; print the tables (or one in Markdown) and the report's path."""
+    from eval.plan_file import PLAN, plan_text
     from eval.report import report_html  # matplotlib takes a second to import: not before it is needed
 
     summary, streams = summary_frame(outcomes), stream_frame(outcomes)
@@ -82,7 +96,8 @@ def publish(plan: Plan, outcomes: Sequence[Outcome], folder: Path, markdown: boo
         "summary.csv": csv_text(summary),
         "streams.csv": csv_text(streams),
         "episodes.csv": csv_text(episode_frame(outcomes)),
-        REPORT: report_html(plan, outcomes, summary, streams),
+        PLAN: plan_text(plan, folder),
+        REPORT: report_html(*one_run_each(plan, outcomes), summary, streams),
     }
     write_all(folder, texts)
     screen = console()
@@ -97,44 +112,55 @@ def publish(plan: Plan, outcomes: Sequence[Outcome], folder: Path, markdown: boo
     return path
 
 
-def evaluate_run(
-    run_dir: Path,
-    episodes: int | None = None,
-    *,
-    schedulers: Sequence[str] | None = None,
-    out: Path | None = None,
-    markdown: bool = False,
-) -> Path:
-    """Evaluate a training run beside the rules, from its config and checkpoint alone; returns the report's path.
+def one_run_each(plan: Plan, outcomes: Sequence[Outcome]) -> tuple[Plan, list[Outcome]]:
+    """The same with one training run of the learned scheduler: the one of median mean return (the lower of two)."""
+    runs = [o for o in outcomes if o.train_seed is not None]
+    if len(plan.scenarios) != 1 or len(runs) < 2:
+        return plan, list(outcomes)
+    runs.sort(key=lambda o: float(o.episodes["return"].mean()))
+    kept = runs[(len(runs) - 1) // 2].train_seed
+    schedulers = tuple(s for s in plan.schedulers if not isinstance(s, Trained) or s.train_seed == kept)
+    return replace(plan, schedulers=schedulers), [o for o in outcomes if o.train_seed in (None, kept)]
 
-    Args:
-        run_dir: the run's folder.
-        episodes: held-out episodes a scheduler; by default as many as the run's config says.
-        schedulers: the rules to compare with; all of :func:`agents.names` by default.
-        out: where the results go; the run's folder by default.
-        markdown: print a Markdown table.
 
-    Raises:
-        ConfigError: the run, its checkpoint or an argument is wrong, or the output folder cannot be written.
+def evaluate_run(run_dir: Path) -> Path:
+    """Evaluate a training run beside all rules on all cores, from its config and checkpoint alone, into its folder.
+
+    Returns the report's path. Raises :class:`hexenv.errors.ConfigError` if the run is wrong or cannot be written to.
     """
-    plan = plan_of_run(run_dir, episodes, schedulers, out)
-    return execute(plan, run_dir if out is None else out, markdown)
+    return execute(plan_of_runs((run_dir,)), run_dir, workers=all_cores())
 
 
 def plan_of_run(
     run_dir: Path, episodes: int | None = None, schedulers: Sequence[str] | None = None, out: Path | None = None
 ) -> Plan:
-    """The plan of :func:`evaluate_run`: every rule in its own mode, the policy in the mode it was trained in."""
-    from agents.learned import Learned
-    from train.checkpoint import read_config
+    """:func:`plan_of_runs` of a single run."""
+    return plan_of_runs((run_dir,), episodes, schedulers, out)
 
-    config = read_config(run_dir)
+
+def plan_of_runs(
+    folders: Sequence[Path],
+    episodes: int | None = None,
+    schedulers: Sequence[str] | None = None,
+    out: Path | None = None,
+) -> Plan:
+    """The learned scheduler beside the rules: every rule in its own mode, the policy in the mode it was trained in.
+
+    Args:
+        folders: training runs that differ in their seed only, or folders that hold such runs.
+        episodes: held-out episodes a scheduler; by default as many as the runs' config says.
+        schedulers: the rules to compare with; all of :func:`agents.names` by default.
+        out: where the results go, for the command in the report.
+
+    Raises:
+        ConfigError: a run, its checkpoint or an argument is wrong.
+    """
+    runs = trained_runs(folders)
+    config = runs[0].config
     episodes = config.eval_episodes if episodes is None else episodes
-    settings = config.overrides()
+    settings = {name: value for name, value in config.overrides().items() if name != "mode"}
     rules = [agents.make(name) for name in (agents.names() if schedulers is None else schedulers)]
-    policy = Learned(run_dir)
-    policy.overrides = {"mode": settings.pop("mode")}
-    command = ["--checkpoint", str(run_dir), "--episodes", str(episodes)]
+    command = ["--checkpoint", *map(str, folders), "--episodes", str(episodes)]
     command += ["--schedulers", ",".join(schedulers)] if schedulers is not None else []
     command += ["--out", str(out)] if out is not None else []
-    return Plan((config.scenario,), config.device, (*rules, policy), episodes, settings, command=tuple(command))
+    return Plan((config.scenario,), config.device, (*rules, *runs), episodes, settings, command=tuple(command))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Any
+
 import pandas as pd
 
 from eval.summary import LEARNED
@@ -24,10 +27,18 @@ def verdict(summary: pd.DataFrame) -> str:
     low, high = row[f"{prefix}_low"], row[f"{prefix}_high"]
     return (
         f"On {scenario}, {subject} {_relation(low, high)} {against}: {row[prefix]:+.1f} ms of reference work an "
-        f"episode (95 % paired interval {low:+.1f} to {high:+.1f}, {row['episodes']} episodes), at throughput "
+        f"episode ({_interval_text(low, high, row)}), at throughput "
         f"{number(row['throughput'], 3)} against {number(beside['throughput'], 3)} and {percent(row['miss_rate'])} % "
         f"against {percent(beside['miss_rate'])} % missed deadlines."
     )
+
+
+def _interval_text(low: float, high: float, row: dict[Hashable, Any]) -> str:
+    """The interval and what it is over."""
+    seeds, episodes = int(row["train_seeds"]), f"{row['episodes']} episodes"
+    over = f"{seeds} training seeds x {episodes}" if seeds > 1 else episodes
+    text = f"95 % paired interval {low:+.1f} to {high:+.1f} over {over}"
+    return f"{text}; 1 training seed: no interval over seeds" if seeds == 1 else text
 
 
 def _relation(low: float, high: float) -> str:

@@ -8,14 +8,15 @@ import pytest
 from eval import runner
 from eval.__main__ import main, make_parser
 
-FAST = ["--episodes", "2", "--horizon-us", "10000"]
+FAST = ["--episodes", "2", "--horizon-us", "10000", "--workers", "1"]
 
 
 def test_evaluates_rules_and_leaves_all_results(tmp_path, capsys):
     out = tmp_path / "results"
     code = main(["--scenario", "camera_decode", "--schedulers", "serial,edf", *FAST, "--out", str(out), "--markdown"])
     assert code == 0
-    assert sorted(path.name for path in out.iterdir()) == ["episodes.csv", "report.html", "streams.csv", "summary.csv"]
+    files = ["episodes.csv", "plan.json", "report.html", "streams.csv", "summary.csv", "units"]
+    assert sorted(path.name for path in out.iterdir()) == files
     assert list(pd.read_csv(out / "summary.csv")["scheduler"]) == ["serial", "edf"]
     assert len(pd.read_csv(out / "episodes.csv")) == 4
     printed = capsys.readouterr().out
@@ -62,7 +63,7 @@ def test_help_works_as_a_module():
 
 def test_a_run_is_evaluated_from_its_config_alone_and_twice_the_same(trained, tmp_path):
     names = ("summary.csv", "streams.csv", "episodes.csv")
-    options = ["--checkpoint", str(trained), "--episodes", "2", "--schedulers", "serial,slack_gate"]
+    options = ["--checkpoint", str(trained), "--episodes", "2", "--schedulers", "serial,slack_gate", "--workers", "1"]
     assert main(options) == 0
     first = {name: (trained / name).read_bytes() for name in names}
     assert main([*options, "--out", str(tmp_path)]) == 0
