@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
+from eval.evidence.bound import Bound
 from eval.metrics import deadline_streams, percentile_us
 from eval.play import Outcome
 from eval.summary import LEARNED
-from eval.theme import MARKERS, figure, light, scheduler_slots
+from eval.theme import MARKERS, WIDTH_IN, Drawing, figure, light, scheduler_slots
 from hexenv.engine.layout import NO_DEADLINE
 
-_SIZE_IN = (4.6, 3.5)
+_SIZE_IN = (WIDTH_IN, 3.3)
+_ROOT_TICKS = (0, 1, 2, 5, 10, 20, 30, 50, 75, 100)
+"""Ticks of the axis of misses, which shows square roots: much happens at a few percent."""
 _CURVE_POINTS = 240
 _MARKED = (95, 99)
 """Percentiles with a mark on each latency curve."""
@@ -33,34 +35,66 @@ _OFFSETS_PT = sorted(
 """Where a point's label may stand, from near to far."""
 
 
-def trade_off(summary: pd.DataFrame) -> Figure:
-    """Throughput over miss rate, a point a scheduler with its paired 95 % intervals; one scenario's rows."""
+def trade_off(summary: pd.DataFrame, shown: Sequence[str], bound: Bound | None = None) -> Drawing:
+    """Throughput over miss rate, a point a scheduler with its paired 95 % intervals; one scenario's rows.
+
+    Those that are ``shown`` elsewhere have their colours, the others are grey. No schedule lies above the bound.
+    """
     drawing = figure(*_SIZE_IN)
     axes = drawing.subplots()
-    slots = scheduler_slots(list(summary["scheduler"]))
+    slots = scheduler_slots(list(shown))
     for _, row in summary.iterrows():
-        slot, colour = slots[row["scheduler"]], light(f"scheduler-{slots[row['scheduler']]}")
+        name = row["scheduler"]
+        colour = light(f"scheduler-{slots[name]}" if name in slots else "muted")
         x, y = 100.0 * row["miss_rate"], row["throughput"]
         point, _, _ = axes.errorbar(
             x,
             y,
             xerr=[[x - 100.0 * row["miss_rate_low"]], [100.0 * row["miss_rate_high"] - x]],
             yerr=[[y - row["throughput_low"]], [row["throughput_high"] - y]],
-            fmt=MARKERS[slot],
-            markersize=7 if row["scheduler"] == LEARNED else 5.5,
+            fmt=MARKERS[slots[name]] if name in slots else ".",
+            markersize=7 if name == LEARNED else 5.5,
             color=colour,
             elinewidth=1.0,
         )
-        point.set_gid(f"point-{row['scheduler']}")
+        drawing.note(point, f"point-{name}", f"{name}: {x:.2f} % missed, throughput {y:.3f}")
     axes.set_xlabel("missed deadlines, % of due")
     axes.set_ylabel("throughput, ms of reference work per ms")
     axes.grid(True, linewidth=0.6)
     axes.margins(0.14)
-    left, right = axes.get_xlim()
-    axes.set_xlim(max(left, -0.04 * right), right)
+    axes.set_xscale("function", functions=(_root, np.square))
+    most = 100.0 * float(summary["miss_rate_high"].max(skipna=True))
+    axes.set_xlim(0.0, max(1.15 * most, 1.0))
+    axes.set_xticks([tick for tick in _ROOT_TICKS if tick <= axes.get_xlim()[1]])
+    axes.minorticks_off()
+    if bound is not None:
+        _draw_bound(drawing, axes, bound)
     drawing.draw_without_rendering()
     _label_points(axes, summary)
     return drawing
+
+
+def _root(values: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(values, 0.0))
+
+
+def _draw_bound(drawing: Drawing, axes: Axes, bound: Bound) -> None:
+    """The ceiling on throughput, and how far up a schedule without a miss can get."""
+    low, _ = axes.get_ylim()
+    top = bound.throughput + 0.07 * (bound.throughput - low)
+    axes.set_ylim(low, top)
+    area = axes.axhspan(bound.throughput, top, color=light("grid"), linewidth=0)
+    drawing.note(area, "bound", f"no schedule has a throughput above {bound.throughput:.3f}, whatever it misses")
+    axes.annotate(
+        "out of reach of any schedule", (0.99, bound.throughput), xycoords=("axes fraction", "data"), xytext=(0, 2),
+        textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color=light("muted"),
+    )  # fmt: skip
+    if bound.throughput_without_miss is not None:
+        (mark,) = axes.plot(
+            0.0, bound.throughput_without_miss, "_", color=light("miss"), markersize=12, markeredgewidth=2, zorder=4
+        )
+        text = f"no schedule without a miss has a throughput above {bound.throughput_without_miss:.3f}"
+        drawing.note(mark, "bound-without-miss", text)
 
 
 def _label_points(axes: Axes, summary: pd.DataFrame) -> None:
@@ -116,7 +150,7 @@ def latency_streams(outcomes: Sequence[Outcome]) -> list[int]:
     return [s for s in served if s in timed] or served
 
 
-def latencies(outcomes: Sequence[Outcome], stream: int) -> Figure:
+def latencies(outcomes: Sequence[Outcome], stream: int) -> Drawing:
     """Share of a stream's jobs that finished within a latency, a curve a scheduler.
 
     Jobs that were dropped or rejected never finish, so a curve ends below 100 % by their share. The marks are p95 and
@@ -169,7 +203,7 @@ def _draw_curve(axes: Axes, outcome: Outcome, stream: int, slot: int, end_ms: fl
     )
 
 
-def busy(summary: pd.DataFrame) -> Figure:
+def busy(summary: pd.DataFrame) -> Drawing:
     """Busy share of the three engines, a bar a scheduler; ``summary``: one scenario's rows."""
     drawing = figure(_SIZE_IN[0], 0.9 + 0.29 * len(summary))
     panels = drawing.subplots(1, 3, sharey=True)
@@ -178,7 +212,7 @@ def busy(summary: pd.DataFrame) -> Figure:
         shares = 100.0 * summary[f"{engine}_busy"].to_numpy()
         bars = axes.barh(places, shares, height=0.68, color=light(engine))
         for bar, name in zip(bars, summary["scheduler"], strict=True):
-            bar.set_gid(f"bar-{engine}-{name}")
+            drawing.note(bar, f"bar-{engine}-{name}", f"{name}: {engine.upper()} busy {bar.get_width():.1f} %")
         axes.bar_label(bars, [f"{share:.0f}" for share in shares], padding=2, fontsize=8)
         axes.set_title(engine.upper())
         axes.set_xlim(0.0, 118.0)

@@ -81,7 +81,7 @@ def explain(plan: Plan, explained: Scheduler, question: Question, folder: Path, 
     Raises:
         ConfigError: something in the plan or the question is wrong, or ``folder`` cannot be written.
     """
-    from eval.explain_html import page_html  # matplotlib takes a second to import: not before it is needed
+    from eval.explain_html import explain_page  # matplotlib takes a second to import: not before it is needed
 
     episodes = _check(plan, explained, question)
     tables, others, left_out = _comparable(plan, explained)
@@ -103,7 +103,7 @@ def explain(plan: Plan, explained: Scheduler, question: Question, folder: Path, 
         "explain_overview.csv": csv_text(answer.overview),
         "explain_versions.csv": csv_text(answer.versions),
         "explain_waits.csv": csv_text(answer.waits),
-        PAGE: page_html(plan, question, answer),
+        PAGE: explain_page(plan, question, answer),
     }
     write_all(folder, texts)
     screen = console()

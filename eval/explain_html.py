@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 from html import escape
-from importlib import resources
-from string import Template
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,9 +12,9 @@ from matplotlib.figure import Figure
 
 from eval.choices import situation
 from eval.habits import AXES, LOAD_BINS, OVERVIEW_HEADINGS, VERSIONS, overview_cells
-from eval.report import table_html
+from eval.page import fragment, page_html, table_html
 from eval.table import number
-from eval.theme import MARKERS, css_variables, figure, inline_svg, light, scheduler_slots, styled
+from eval.theme import MARKERS, figure, inline_svg, light, scheduler_slots, styled
 from hexenv import __version__
 
 if TYPE_CHECKING:
@@ -55,9 +53,9 @@ _GAINS_TEXT = (
 )
 
 
-def page_html(plan: Plan, question: Question, answer: Answer) -> str:
+def explain_page(plan: Plan, question: Question, answer: Answer) -> str:
     """The whole page."""
-    parts, names = resources.files("eval"), list(answer.recording.actions)
+    names = list(answer.recording.actions)
     explained, tables = names[0], answer.recording.tables
     setting = tables.settings[answer.episode.setting]
     with styled():
@@ -75,14 +73,8 @@ def page_html(plan: Plan, question: Question, answer: Answer) -> str:
         span=question.span_us / 1e3,
         how="" if question.at else _PICKED_TEXT,
     )
-    return Template(parts.joinpath("explain.html").read_text(encoding="utf-8")).substitute(
-        title=escape(f"What {explained} does on {tables.scenario}, and why"),
-        subtitle=escape(
-            f"hexenv {__version__}, device {plan.device}, beside {', '.join(names[1:])}. {answer.left_out_text} "
-            "Figures come from a calibrated model of the device, not from a device."
-        ),
-        colours=css_variables(),
-        style=parts.joinpath("report.css").read_text(encoding="utf-8"),
+    body = fragment(
+        "explain.html",
         habits_text=escape(_HABITS_TEXT.format(episodes=plan.episodes)),
         overview=table_html(OVERVIEW_HEADINGS, overview_cells(answer.overview)),
         habits="".join(f"<figure><h3>{escape(heading)}</h3>{svg}</figure>" for heading, svg in lines),
@@ -94,6 +86,12 @@ def page_html(plan: Plan, question: Question, answer: Answer) -> str:
         gains_text=escape(_GAINS_TEXT),
         decisions="\n".join(_decision(answer, number) for number in answer.choices["decision"].unique()),
         command=escape(shlex.join(["python", "-m", "eval", *plan.command])),
+    )
+    return page_html(
+        f"What {explained} does on {tables.scenario}, and why",
+        f"hexenv {__version__}, device {plan.device}, beside {', '.join(names[1:])}. {answer.left_out_text} "
+        "Figures come from a calibrated model of the device, not from a device.",
+        body,
     )
 
 

@@ -1,28 +1,45 @@
-"""The report: one HTML file that opens offline, for phone and desktop, light and dark."""
+"""The report: one HTML file that opens offline, for phone and desktop, light and dark.
+
+Every evaluation makes one from what it has played, and two episodes more for the timeline. The full report
+(``python -m eval --report``) plays further: :mod:`eval.evidence` says what.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
 import shlex
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from html import escape
-from importlib import resources
-from string import Template
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from eval.charts import busy, latencies, latency_streams, trade_off
 from eval.episodes import held_out
+from eval.evidence.bound import Bound, bound_of
+from eval.evidence.bubbles import EPISODES as TRACED
+from eval.evidence.bubbles import bubble_frame, draw_bubbles
+from eval.evidence.context import Context
+from eval.evidence.cost import cost_frame, draw_cost
+from eval.evidence.energy import draw_energy, energy_frame, is_known
+from eval.evidence.jit import draw_jit, jit_frame
+from eval.evidence.ladder import draw_ladder, ladder_frame
+from eval.evidence.memory import draw_vtcm, vtcm_frame
+from eval.evidence.selection import featured
+from eval.evidence.sensitivity import draw_sensitivity, flipping, sensitivity_frame
+from eval.evidence.slowdown import draw_slowdown, slowdown_frame
+from eval.page import Chart, chart_html, fragment, page_html, script, table_html
 from eval.play import Outcome
+from eval.progress import progress_bar
 from eval.summary import LEARNED, best_rule_of, by_scenario, reference_of
 from eval.table import interval_text, latency_text, number, percent
-from eval.theme import css_variables, inline_svg, marker_svg, scheduler_slots, styled
-from eval.timeline import choose_window, draw, most_different, record
+from eval.theme import Drawing, marker_svg, scheduler_slots, styled
+from eval.timeline import Take, Window, choose_window, draw, most_different, record
 from eval.verdict import verdict
+from eval.viewer import viewer_html
 from hexenv import __version__
 from hexenv.engine.layout import NO_DEADLINE, HmxLock, Mode, Split, Tables
 
@@ -30,55 +47,267 @@ if TYPE_CHECKING:
     from eval.runner import Plan
 
 _PACKAGES = ("numpy", "numba", "scipy", "pandas", "torch", "stable-baselines3", "sb3-contrib", "gymnasium")
+_REPEAT = (
+    "The command below plays the same episodes again and writes the same bytes to all CSV files, but for "
+    "decision_cost.csv: that one holds wall times of the machine."
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page and what it was made of."""
+
+    html: str
+    charts: tuple[Chart, ...]
+    frames: dict[str, pd.DataFrame]
+    """The numbers of the charts by the stem of their CSV file; the first column is the scenario."""
+    notes: dict[str, list[str]]
+    """What was found, in sentences, by scenario; the verdict comes first."""
 
 
 def report_html(plan: Plan, outcomes: Sequence[Outcome], summary: pd.DataFrame, streams: pd.DataFrame) -> str:
-    """The whole page. It plays two episodes of each scenario once more, for the timelines."""
-    parts = resources.files("eval")
+    """The page of a plain evaluation. It plays two episodes of each scenario once more, for the timelines."""
+    return make_report(plan, outcomes, summary, streams).html
+
+
+def make_report(
+    plan: Plan,
+    outcomes: Sequence[Outcome],
+    summary: pd.DataFrame,
+    streams: pd.DataFrame,
+    full: bool = False,
+    workers: int = 1,
+    kept: Path | None = None,
+) -> Report:
+    """The page with its charts and numbers.
+
+    Args:
+        plan: what was played.
+        outcomes: what came of it.
+        summary: rows of ``summary.csv``.
+        streams: rows of ``streams.csv``.
+        full: also bounds, bubbles, VTCM, JIT, decision cost and sensitivity, which play more.
+        workers: processes for that.
+        kept: folder for finished units of that work.
+    """
     groups = by_scenario(outcomes)
-    sections = [
-        _section(i, plan, group, summary[summary["scenario"] == scenario], streams[streams["scenario"] == scenario])
-        for i, (scenario, group) in enumerate(groups.items())
-    ]
-    learned = any(o.scheduler == LEARNED for o in outcomes)
-    names = ", ".join(groups)
-    return Template(parts.joinpath("report.html").read_text(encoding="utf-8")).substitute(
-        title=escape(f"{'Learned policy and rules' if learned else 'Rules'} on {names}"),
-        subtitle=escape(
-            f"hexenv {__version__}, device {plan.device}, {plan.episodes} held-out episodes of each scenario, the same "
-            "for every scheduler. Figures come from a calibrated model of the device, not from a device."
-        ),
-        colours=css_variables(),
-        style=parts.joinpath("report.css").read_text(encoding="utf-8"),
-        sections="\n".join(sections),
-        command=escape(shlex.join(["python", "-m", "eval", *plan.command])),
-        settings=_settings_table(outcomes),
-        versions=escape(_versions()),
-    )
-
-
-def _section(i: int, plan: Plan, group: list[Outcome], summary: pd.DataFrame, streams: pd.DataFrame) -> str:
-    tables = group[0].tables
+    sections = []
+    for scenario, (name, group) in zip(plan.scenarios, groups.items(), strict=True):
+        shown = set(featured(group))
+        context = Context(plan, scenario, tuple(group), tuple(o for o in group if o.scheduler in shown), workers, kept)
+        own = (frame[frame["scenario"] == name].reset_index(drop=True) for frame in (summary, streams))
+        sections.append(_Section(len(sections), context, *own))
     with styled():
-        charts = [_chart(f"s{i}-trade-off", partial(trade_off, summary), "Misses against throughput", _TRADE_OFF_TEXT)]
-        charts.append(_chart(f"s{i}-busy", partial(busy, summary), "Engine use", _BUSY_TEXT))
-        for stream in latency_streams(group):
-            heading, text = f"Latency of {tables.stream_names[stream]}", _latency_text(tables, stream)
-            charts.append(_chart(f"s{i}-latency-{stream}", partial(latencies, group, stream), heading, text))
-        timeline = _timeline(i, plan, group)
-    return "\n".join(
-        [
-            f"<h2>{escape(tables.scenario)}</h2>",
-            f'<p class="verdict">{escape(verdict(summary))}</p>',
-            _results_table(summary),
-            f'<p class="quiet">{escape(_TABLE_TEXT.format(reference=summary["reference"].iloc[0]))}</p>',
-            _legend(i, list(summary["scheduler"])),
-            f'<div class="charts">{"".join(charts)}</div>',
-            "<h3 class=apart>Latency, rate and misses of each stream</h3>",
-            _streams_table(streams),
-            timeline,
-        ]
+        bodies = [section.html(full) for section in sections]
+        command = shlex.join(["python", "-m", "eval", *plan.command])
+        body = fragment(
+            "report.html",
+            sections="\n".join(bodies),
+            repeat=escape(_REPEAT),
+            command=escape(command),
+            settings=_settings_table(outcomes),
+            versions=escape(_versions()),
+        )
+        learned = any(o.scheduler == LEARNED for o in outcomes)
+        html = page_html(
+            f"{'Learned policy and rules' if learned else 'Rules'} on {', '.join(groups)}",
+            f"hexenv {__version__}, device {plan.device}, {plan.episodes} held-out episodes of each scenario, the same "
+            "for every scheduler. Figures come from a calibrated model of the device, not from a device.",
+            body,
+            script("timeline.js"),
+        )
+    frames: dict[str, list[pd.DataFrame]] = {}
+    for section in sections:
+        for stem, frame in section.frames.items():
+            frames.setdefault(stem, []).append(frame)
+    return Report(
+        html,
+        tuple(chart for section in sections for chart in section.charts),
+        {stem: pd.concat(own, ignore_index=True) for stem, own in frames.items()},
+        {section.name: section.notes for section in sections},
     )
+
+
+@dataclass
+class _Section:
+    """One scenario's part of the report, built up piece by piece."""
+
+    place: int
+    context: Context
+    summary: pd.DataFrame
+    streams: pd.DataFrame
+    charts: list[Chart] = field(default_factory=list)
+    frames: dict[str, pd.DataFrame] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Of the scenario."""
+        return self.context.outcomes[0].tables.scenario
+
+    @property
+    def shown(self) -> list[str]:
+        """Names of the schedulers in figures with a line a scheduler."""
+        return [outcome.scheduler for outcome in self.context.shown]
+
+    def html(self, full: bool) -> str:
+        """Everything; the full report plays more episodes here."""
+        self.notes.append(verdict(self.summary))
+        bound = self._bound() if full else None
+        self._mechanisms(bound)
+        self._tasks()
+        takes, window, episode_text = self._recorded()
+        self._engines(full, takes)
+        if full:
+            self._add("timeline", "Timeline", episode_text, draw(takes, window), pd.DataFrame(), "episodes", wide=True)
+            self._costs()
+            self._sensitivity()
+        shown_charts = [chart for chart in self.charts if not chart.name.endswith("timeline")]
+        first, *further = self.notes
+        return "\n".join(
+            [
+                f"<h2>{escape(self.name)}</h2>",
+                f'<p class="verdict">{escape(first)}</p>',
+                *(f"<p>{escape(text)}</p>" for text in further),
+                _results_table(self.summary),
+                f'<p class="quiet">{escape(_TABLE_TEXT.format(reference=self.summary["reference"].iloc[0]))}</p>',
+                _legend(self.place, self.shown, len(self.summary)),
+                f'<div class="columns">{"".join(chart_html(chart, self._command) for chart in shown_charts)}</div>',
+                "<h3 class=apart>Latency, rate and misses of each stream</h3>",
+                _streams_table(self.streams),
+                _timeline(
+                    f"s{self.place}-viewer", takes, viewer_html(f"s{self.place}-viewer", takes, window), episode_text
+                ),
+            ]
+        )
+
+    @property
+    def _command(self) -> str:
+        return shlex.join(["python", "-m", "eval", *self.context.plan.command])
+
+    def _add(
+        self,
+        stem: str,
+        heading: str,
+        text: str,
+        drawing: Drawing,
+        numbers: pd.DataFrame,
+        source: str = "",
+        wide: bool = False,
+    ) -> None:
+        """A chart, and the frame behind it unless another file (``source``) has its numbers."""
+        if not source:
+            self.frames[stem] = numbers.assign(scenario=self.name)[["scenario", *numbers.columns]]
+        name = f"s{self.place}-{stem}"
+        self.charts.append(Chart(name, heading, text, drawing, numbers, f"{source or stem}.csv", wide))
+
+    def _bound(self) -> Bound | None:
+        outcomes, plan = self.context.outcomes, self.context.plan
+        horizon_ms = float(outcomes[0].tables.config["horizon_ns"][0]) / 1e6
+        if any((outcome.episodes["simulated_ms"] < horizon_ms).any() for outcome in outcomes):
+            return None
+        bound = bound_of(outcomes, held_out(outcomes[0].tables, plan.episodes))
+        row = {"throughput": bound.throughput, "throughput_without_miss": bound.throughput_without_miss}
+        self.frames["bounds"] = pd.DataFrame([{"scenario": self.name, **row, "return": bound.return_}]).astype(
+            {"return": float}
+        )
+        best = self.summary.loc[self.summary["return_mean"].idxmax()]
+        if bound.return_ is not None:
+            self.notes.append(
+                f"No schedule returns more than {bound.return_:.1f} ms an episode (linear program, with the future "
+                f"known); {best['scheduler']} returns {best['return_mean']:.1f}."
+            )
+        return bound
+
+    def _mechanisms(self, bound: Bound | None) -> None:
+        ladder = ladder_frame(self.context.outcomes)
+        if len(ladder) > 1:
+            self._add("ladder", "What each mechanism adds", _LADDER_TEXT, draw_ladder(ladder), ladder)
+        columns = ["scheduler", "miss_rate", "miss_rate_low", "miss_rate_high"]
+        columns += ["throughput", "throughput_low", "throughput_high"]
+        text = _TRADE_OFF_TEXT + (_bound_text(bound) if bound is not None else "")
+        drawing = trade_off(self.summary, self.shown, bound)
+        self._add("trade-off", "Misses against throughput", text, drawing, self.summary[columns], "summary")
+
+    def _tasks(self) -> None:
+        shown, tables = self.context.shown, self.context.outcomes[0].tables
+        for stream in latency_streams(shown):
+            name = tables.stream_names[stream]
+            own = self.streams[(self.streams["stream"] == name) & self.streams["scheduler"].isin(self.shown)]
+            numbers = own[["scheduler", "finished", "lost", "p50_us", "p95_us", "p99_us"]]
+            drawing, text = latencies(shown, stream), _latency_text(tables, stream)
+            self._add(f"latency-{stream}", f"Latency of {name}", text, drawing, numbers, "streams")
+        slowdown = slowdown_frame(shown)
+        self._add("slowdown", "Slowdown of each task", _SLOWDOWN_TEXT, draw_slowdown(slowdown), slowdown)
+
+    def _recorded(self) -> tuple[list[Take], Window, str]:
+        """The same episode under the learned policy and the best rule, or under the best rule and the reference."""
+        group = self.context.outcomes
+        best, reference = best_rule_of(group), reference_of(group)
+        top = next((o for o in group if o.scheduler == LEARNED), best)
+        bottom = best if top is not best else reference
+        pair = [top] if top is bottom else [top, bottom]
+        place = most_different(pair[0], pair[-1])
+        episode = held_out(top.tables, self.context.plan.episodes)[place]
+        takes = [record(self.context.scheduler(o.scheduler), o.tables, episode, place) for o in pair]
+        load = float(top.episodes["load"].iloc[place])
+        return takes, choose_window(takes), _TIMELINE_TEXT.format(place=place, seed=episode.seed, load=load)
+
+    def _engines(self, full: bool, takes: list[Take]) -> None:
+        columns = ["scheduler", "hvx_busy", "hmx_busy", "dma_busy"]
+        self._add("busy", "Engine use", _BUSY_TEXT, busy(self.summary), self.summary[columns], "summary")
+        if full:
+            traced = self._traced()
+            bubbles, vtcm = bubble_frame(traced), vtcm_frame(traced)
+            count = len(traced) // len(self.shown)
+            self._add(
+                "bubbles",
+                "Bubbles: why engines stand still",
+                _BUBBLE_TEXT.format(count=count),
+                draw_bubbles(bubbles),
+                bubbles,
+            )
+            self._add("vtcm", "VTCM over an episode", _VTCM_TEXT.format(count=count), draw_vtcm(takes), vtcm)
+        if is_known(self.context.plan.device):
+            own = self.summary[self.summary["scheduler"].isin(self.shown)].reset_index(drop=True)
+            energy = energy_frame(own)
+            self._add("energy", "Energy of a unit of work (proxy)", _ENERGY_TEXT, draw_energy(energy), energy)
+
+    def _traced(self) -> list[Take]:
+        """Full traces of the first episodes under every scheduler that is shown."""
+        count = min(TRACED, self.context.plan.episodes)
+        takes = []
+        with progress_bar(count * len(self.shown)) as bar:
+            bar.begin(f"{self.name}, traces", 0)
+            for outcome in self.context.shown:
+                for place, episode in enumerate(held_out(outcome.tables, count)):
+                    takes.append(record(self.context.scheduler(outcome.scheduler), outcome.tables, episode, place))
+                    bar.update(len(takes))
+        return takes
+
+    def _costs(self) -> None:
+        jit = jit_frame(self.context)
+        if len(jit):
+            self._add("jit", "Compiling kernels at run time", _jit_text(self.context, jit), draw_jit(jit), jit)
+        cost = cost_frame(self.context)
+        self._add("decision_cost", "Time of a decision", _COST_TEXT, draw_cost(cost), cost)
+
+    def _sensitivity(self) -> None:
+        frame = sensitivity_frame(self.context)
+        if frame.empty:
+            return
+        best, second = frame["best"].iloc[0], frame["second"].iloc[0]
+        moved, flips = int((frame["swing"] > 0.0).sum()), flipping(frame)
+        found = f"it flips inside the range of {', '.join(flips)}" if flips else "it holds over the whole range of each"
+        self.notes.append(
+            f"Ranking of {best} over {second} when one device constant at a time goes to the ends of its range: "
+            f"{found} ({moved} of {len(frame) - 1} constants change anything here)."
+        )
+        columns = ["constant", "confidence", "low", "high", "lead_low", "lead_high", "swing", "flips"]
+        self.frames["sensitivity"] = frame.assign(scenario=self.name)[["scenario", *frame.columns]]
+        drawing, text = draw_sensitivity(frame), _SENSITIVITY_TEXT.format(best=best, second=second)
+        numbers = frame.loc[frame["swing"] > 0.0, columns]
+        self._add("tornado", "Sensitivity to the device's constants", text, drawing, numbers, "sensitivity")
 
 
 _TABLE_TEXT = (
@@ -87,14 +316,69 @@ _TABLE_TEXT = (
     "p95 and p99 of finished jobs with deadlines; dropped jobs have none, so read it beside the misses. A reference ms "
     "is the time of an operator's fastest version, alone on the device."
 )
-_TRADE_OFF_TEXT = "Up and to the left is better. Bars: 95 % paired intervals."
-_BUSY_TEXT = "Busy time of each engine over the simulated time; HVX counts all its contexts."
-_TIMELINE_TEXT = (
-    "Episode {place} (seed {seed}, load {load:g}), where the two differ most in misses, around the first deadline that "
-    "one misses and the other does not. Each block is a stage in its slot, coloured by stream: V runs on HVX, M on "
-    "HMX, H on both. Circles are jobs that finished, crosses missed deadlines. The strips show how busy each engine "
-    "is, from 0 to 100 %."
+_LADDER_TEXT = (
+    "Return of each rung, and its paired difference to the one above it: green gains, red loses, grey is not clear. "
+    "Lines: 95 % intervals. Each rung is a rule of its own, so order matters: a step is not what its mechanism is "
+    "worth alone."
 )
+_TRADE_OFF_TEXT = "Up and to the left is better. Bars: 95 % paired intervals."
+_SLOWDOWN_TEXT = (
+    "Latency of finished jobs over their time alone (fastest versions one after another, launches left out). Marker: "
+    "median; line: to p95; tick: p99. Lost jobs have no latency."
+)
+_BUSY_TEXT = "Busy time of each engine over the simulated time; HVX counts all its contexts."
+_BUBBLE_TEXT = (
+    "From full traces of the first {count} episodes. HMX waits for data: a matrix stage is in its body and HMX is not "
+    "full, with DMA at its limit or not. Contention: two resident stages stream and DDR gives what it gives to two. "
+    "HVX busy time includes the slow-down by HMX traffic; the trace does not tell the two apart."
+)
+_VTCM_TEXT = (
+    "Mean over equal parts of the episode of the timeline. White: the largest free block. The numbers are time "
+    "averages over the first {count} episodes; where regions lie is worked out from the allocator's rule."
+)
+_ENERGY_TEXT = (
+    "Not measured, and nobody has published what each engine draws. Low end: 4.3 W while DMA is busy, nothing else; "
+    "high end: 5 W throughout. Both agree with the only published figures, a whole phone (Snapdragon 8 Gen 3) that "
+    "decodes: about 4.3 W and below 5 W (arXiv 2509.23324, 7.2.3). Where ranges overlap, nothing is known."
+)
+_COST_TEXT = (
+    "Wall time of the rule's code on the machine that made this report, for a single lane and a lane of a batch, "
+    "beside what the simulation charges for every decision. Other machines and runs give other times."
+)
+_SENSITIVITY_TEXT = (
+    "Lead of {best} over {second} in return, with each constant of the device at the low and at the high end of its "
+    "range, the others as given; thin lines: 95 % paired intervals. Left of the dashed line {second} is ahead. A star "
+    "marks constants whose range flips the ranking."
+)
+_TIMELINE_TEXT = (
+    "Episode {place} (seed {seed}, load {load:g}), where the two differ most in misses; it opens at the first "
+    "deadline that one misses and the other does not. Each block is a stage in its slot, coloured by stream: V runs "
+    "on HVX, M on HMX, H on both. Circles are jobs that finished, crosses missed deadlines. The strips show how busy "
+    "each engine is and how much of VTCM is taken, from 0 to 100 %; red in the last one is free but outside the "
+    "largest block."
+)
+
+
+def _bound_text(bound: Bound) -> str:
+    text = (
+        f" Grey: out of reach of any schedule, whatever it misses (above {bound.throughput:.3f}; work that arrives "
+        "against what the engines give, future known)."
+    )
+    if bound.throughput_without_miss is None:
+        return f"{text} The linear program with deadlines would take {bound.seconds:.0f} s an episode and was left out."
+    return (
+        f"{text} Red dash: a schedule without a miss stays below {bound.throughput_without_miss:.3f} (linear program)."
+    )
+
+
+def _jit_text(context: Context, frame: pd.DataFrame) -> str:
+    config = context.tables(str(frame["scheduler"].iloc[0])).config[0]
+    first, hit = float(config["jit_first_ns"]) / 1e3, float(config["jit_hit_ns"]) / 1e3
+    return (
+        "Change of the return if fused kernels are compiled at run time, paired with all built ahead, "
+        f"{frame['episodes'].iloc[0]} episodes. Cold: the cache is empty when an episode starts, the first use of a "
+        f"combination takes {first:g} us. Warm: all are in it, each use takes {hit:g} us."
+    )
 
 
 def _latency_text(tables: Tables, stream: int) -> str:
@@ -106,39 +390,26 @@ def _latency_text(tables: Tables, stream: int) -> str:
     return text
 
 
-def _chart(name: str, make: Callable[[], Figure], heading: str, text: str) -> str:
-    svg = inline_svg(make(), name, heading)
-    return f"<figure><h3>{escape(heading)}</h3>{svg}<figcaption>{escape(text)}</figcaption></figure>"
-
-
-def _timeline(i: int, plan: Plan, group: list[Outcome]) -> str:
-    """The same episode under the learned policy and the best rule, or under the best rule and the reference."""
-    best, reference = best_rule_of(group), reference_of(group)
-    top = next((o for o in group if o.scheduler == LEARNED), best)
-    bottom = best if top is not best else reference
-    pair = [top] if top is bottom else [top, bottom]
-    place = most_different(pair[0], pair[-1])
-    episode = held_out(top.tables, plan.episodes)[place]
-    schedulers = {scheduler.name: scheduler for scheduler in plan.schedulers}
-    takes = [record(schedulers[o.scheduler], o.tables, episode, place) for o in pair]
-    svg = inline_svg(draw(takes, choose_window(takes)), f"s{i}-timeline", "Timeline of one episode")
-    load = group[0].episodes["load"].iloc[place]
-    text = _TIMELINE_TEXT.format(place=place, seed=episode.seed, load=load)
+def _timeline(name: str, takes: list[Take], viewer: str, text: str) -> str:
     swatches = "".join(
-        f'<li><span class="swatch" style="background:var(--stream-{s})"></span>{escape(name)}</li>'
-        for s, name in enumerate(top.tables.stream_names)
+        f'<li><span class="swatch" style="background:var(--stream-{s})"></span>{escape(stream)}</li>'
+        for s, stream in enumerate(takes[0].tables.stream_names)
     )
     return (
-        f"<h3 class=apart>The same episode under {escape(' and '.join(o.scheduler for o in pair))}</h3>"
-        f'<ul class="legend">{swatches}</ul><figure><div class="scroll wide">{svg}</div>'
-        f"<figcaption>{escape(text)}</figcaption></figure>"
+        f"<h3 class=apart>The same episode under {escape(' and '.join(take.scheduler for take in takes))}</h3>"
+        f'<ul class="legend">{swatches}</ul>{viewer}<p class="quiet">{escape(text)}</p>'
     )
 
 
-def _legend(i: int, names: list[str]) -> str:
+def _legend(i: int, names: list[str], total: int) -> str:
     slots = scheduler_slots(names)
     items = "".join(f"<li>{marker_svg(slots[name], f's{i}-marker-{name}')}{escape(name)}</li>" for name in names)
-    return f'<ul class="legend">{items}</ul>'
+    rest = (
+        f"<li class=quiet>charts with a line a scheduler show these {len(names)} of {total}</li>"
+        if total > len(names)
+        else ""
+    )
+    return f'<ul class="legend">{items}{rest}</ul>'
 
 
 def _results_table(summary: pd.DataFrame) -> str:
@@ -173,20 +444,6 @@ def _streams_table(streams: pd.DataFrame) -> str:
 def _stream_cell(row: pd.Series) -> str:
     missed = "" if pd.isna(row["miss_rate"]) else f", {percent(row['miss_rate'])} % missed"
     return f"{latency_text(row)}\n{number(row['jobs_per_s'], 1)} jobs/s{missed}"
-
-
-def table_html(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column names the scheduler; the second line of a cell is printed small."""
-    lines = [f"<tr>{''.join(f'<th scope=col>{escape(text)}</th>' for text in headings)}</tr>"]
-    for row in rows:
-        mark = ' class="learned"' if row[0] == LEARNED else ""
-        lines.append(f"<tr{mark}>{''.join(f'<td>{_cell(text)}</td>' for text in row)}</tr>")
-    return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
-
-
-def _cell(text: str) -> str:
-    first, _, second = text.partition("\n")
-    return f"{escape(first)}<small>{escape(second)}</small>" if second else escape(first)
 
 
 def _with_interval(row: pd.Series, name: str, prefix: str) -> str:

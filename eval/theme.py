@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from contextlib import AbstractContextManager
 from html import escape
-from io import StringIO
+from io import BytesIO, StringIO
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 COLOURS: dict[str, tuple[str, str]] = {
@@ -41,11 +42,23 @@ COLOURS: dict[str, tuple[str, str]] = {
     "hvx": ("#4f7fc9", "#7aa5ff"),
     "hmx": ("#d9703f", "#ff9a68"),
     "dma": ("#2a9d7c", "#54c9a6"),
+    "hvx-2": ("#aac3ec", "#46639c"),
+    "hmx-2": ("#8f3a12", "#c25a2c"),
+    "hmx-3": ("#f0b594", "#8a5238"),
+    "dma-2": ("#7cc7ae", "#35806a"),
+    "dma-3": ("#c4e5da", "#28574a"),
+    "empty": ("#f1f3f5", "#24292e"),
+    "gain": ("#1f8a54", "#4cc38a"),
+    "loss": ("#c8553d", "#ff8a70"),
+    "unclear": ("#8b949f", "#7a838e"),
 }
 """Name -> (light, dark). The light colours are all different, since they are replaced by value."""
 
+WIDTH_IN = 4.1
+"""Width of a chart: on a phone its text is about as large as the page's small print."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _PREFERRED = ("ppo", "serial", "greedy_pair", "slack_gate", "greedy_versions", "concurrent", "edf", "random")
+_UNDATED = {"Date": None, "Creator": None}
 _RC = {
     "svg.fonttype": "none",
     "svg.hashsalt": "hexenv",
@@ -77,9 +90,22 @@ def css_variables() -> str:
     return f":root{{{day}}}\n@media (prefers-color-scheme: dark){{:root{{{night}}}}}"
 
 
-def figure(width_in: float, height_in: float) -> Figure:
+class Drawing(Figure):
+    """A figure whose marks have names and notes."""
+
+    notes: dict[str, str]
+    """What a page shows when a reader points at a mark, by the mark's name."""
+
+    def note(self, mark: Artist, name: str, text: str) -> None:
+        """Name a mark, unique in this figure, and say what it stands for."""
+        mark.set_gid(name)
+        self.notes[name] = text
+
+
+def figure(width_in: float, height_in: float) -> Drawing:
     """An empty figure with a transparent background."""
-    result = Figure(figsize=(width_in, height_in), layout="constrained")
+    result = Drawing(figsize=(width_in, height_in), layout="constrained")
+    result.notes = {}
     result.patch.set_visible(False)
     return result
 
@@ -124,6 +150,17 @@ def _settle(drawing: Figure) -> None:
         axes.set_position((x, y, width, height))
 
 
+def files_of(drawing: Figure) -> dict[str, bytes]:
+    """The figure in the light colours for a paper, by file ending: PNG at 200 dots an inch, and SVG."""
+    _settle(drawing)
+    files = {}
+    for ending, options in (("png", {"dpi": 200, "metadata": {"Software": None}}), ("svg", {"metadata": _UNDATED})):
+        buffer = BytesIO()
+        drawing.savefig(buffer, format=ending, facecolor=light("surface"), **options)
+        files[ending] = buffer.getvalue()
+    return files
+
+
 def inline_svg(drawing: Figure, name: str, description: str) -> str:
     """The figure as an SVG element for a page: scalable, with a text alternative, ids made unique by ``name``.
 
@@ -131,7 +168,7 @@ def inline_svg(drawing: Figure, name: str, description: str) -> str:
     """
     _settle(drawing)
     buffer = StringIO()
-    drawing.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    drawing.savefig(buffer, format="svg", metadata=_UNDATED)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
@@ -140,5 +177,7 @@ def inline_svg(drawing: Figure, name: str, description: str) -> str:
     label = f'role="img" aria-label="{escape(description)}"' if description else 'aria-hidden="true"'
     svg = svg.replace("<svg", f"<svg {label}", 1)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
+    for mark, note in getattr(drawing, "notes", {}).items():
+        svg = svg.replace(f'<g id="{name}-{mark}">', f'<g id="{name}-{mark}"><title>{escape(note)}</title>', 1)
     by_value = {pair[0]: f"var(--{key})" for key, pair in COLOURS.items()}
     return re.sub(r"#[0-9a-f]{6}\b", lambda match: by_value.get(match.group(), match.group()), svg)

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from agents.scheduler import Scheduler
 from eval.episodes import Episode
 from eval.play import Outcome, play
-from eval.theme import figure, light
+from eval.theme import Drawing, figure, light
 from hexenv.engine import TraceLevel
 from hexenv.engine.layout import MAX_SLOTS, Event, Tables
 
@@ -64,19 +63,33 @@ def choose_window(takes: Sequence[Take]) -> Window:
     launches = max(int((take.trace["event"] == Event.LAUNCH).sum()) for take in takes)
     end_ns = max(int(take.trace["end_ns"].max(initial=1)) for take in takes)
     width_ns = end_ns * min(1.0, _STAGES / max(launches, 1))
-    counts = [_miss_times(take.trace) for take in takes]
-    instants = np.unique(np.concatenate(counts))
-    split = [t for t in instants if len({int(np.searchsorted(times, t, side="right")) for times in counts}) > 1]
+    split = differences(takes)
     centre_ns = float(split[0]) - 0.1 * width_ns if split else 0.5 * end_ns
     start_ns = float(np.clip(centre_ns - 0.5 * width_ns, 0.0, end_ns - width_ns))
     return Window(start_ns, start_ns + width_ns)
 
 
-def _miss_times(trace: np.ndarray) -> np.ndarray:
-    return trace["t_ns"][trace["event"] == Event.MISS]
+def differences(takes: Sequence[Take]) -> list[int]:
+    """Instants of misses at which the schedulers have not all missed the same streams the same number of times, ns."""
+    misses = [take.trace[take.trace["event"] == Event.MISS] for take in takes]
+    found = set()
+    for stream in np.unique(np.concatenate([own["stream"] for own in misses])):
+        times = [own["t_ns"][own["stream"] == stream] for own in misses]
+        for t in np.unique(np.concatenate(times)):
+            if len({int((own == t).sum()) for own in times}) > 1:
+                found.add(int(t))
+    return sorted(found)
 
 
-def draw(takes: Sequence[Take], window: Window) -> Figure:
+def stages_of(trace: np.ndarray) -> np.ndarray:
+    """The LAUNCH records, in order; a stage that was still running ends with the trace."""
+    stages = trace[trace["event"] == Event.LAUNCH].copy()
+    running = stages["end_ns"] <= stages["t_ns"]
+    stages["end_ns"][running] = trace["end_ns"].max(initial=0)
+    return stages
+
+
+def draw(takes: Sequence[Take], window: Window) -> Drawing:
     """The takes one above the other on one time axis (ms)."""
     drawing = figure(12.0, 2.5 * len(takes))
     heights = ([1.7, 0.34, 0.34, 0.34, 0.05] * len(takes))[:-1]  # the thin row keeps the takes apart
@@ -98,7 +111,8 @@ def _draw_slots(axes: Axes, take: Take, window: Window) -> None:
     trace = take.trace[window.overlaps(take.trace)]
     finished, missed = (int((trace["event"] == event).sum()) for event in (Event.FINISH, Event.MISS))
     axes.set_title(f"{take.scheduler}: finished jobs {finished}, missed deadlines {missed}", fontweight="bold")
-    launches = trace[trace["event"] == Event.LAUNCH]
+    launches = stages_of(take.trace)
+    launches = launches[window.overlaps(launches)]
     for stream in np.unique(launches["stream"]):
         own = launches[launches["stream"] == stream]
         for slot in range(MAX_SLOTS):
@@ -148,17 +162,17 @@ def _span_ms(stage: np.void, window: Window) -> tuple[float, float]:
     return start / 1e6, max(end - start, 0.0) / 1e6
 
 
-def utilisation(trace: np.ndarray, window: Window, engine: str, contexts: int) -> np.ndarray:
-    """Mean use of an engine in each of :data:`_STEPS` equal parts of the window, 0 to 1."""
+def utilisation(trace: np.ndarray, window: Window, engine: str, contexts: int, parts: int = _STEPS) -> np.ndarray:
+    """Mean use of an engine in each of some equal parts of the window, 0 to 1."""
     column, capacity = {"dma": ("value", 1.0), "hvx": ("value2", float(contexts)), "hmx": ("value3", 1.0)}[engine]
     segments = trace[(trace["event"] == Event.SEGMENT) & (trace["end_ns"] > trace["t_ns"])]
-    edges = np.linspace(window.start_ns, window.end_ns, _STEPS + 1)
+    edges = np.linspace(window.start_ns, window.end_ns, parts + 1)
     # Busy time grows linearly inside a segment and not at all between segments: read the running total at the edges.
     times = np.column_stack([segments["t_ns"], segments["end_ns"]]).ravel().astype(np.float64)
     totals = np.repeat(np.cumsum(segments[column]), 2)
     totals[0::2] -= segments[column]
     if not times.size:
-        return np.zeros(_STEPS)
+        return np.zeros(parts)
     return np.diff(np.interp(edges, times, totals)) / (np.diff(edges) * capacity)
 
 

@@ -20,7 +20,7 @@ def ceilings(outcomes: Sequence[Outcome], episodes: Sequence[Episode]) -> np.nda
 
     ``outcomes`` are of one scenario and played ``episodes``.
     """
-    bounds = [[return_bound(own, episode) for episode in episodes] for own in _tables_of(outcomes)]
+    bounds = [[return_bound(own, episode) for episode in episodes] for own in tables_of(outcomes)]
     return np.array(bounds).max(axis=0)
 
 
@@ -52,9 +52,9 @@ def overlap_of(outcomes: Sequence[Outcome], setting: int) -> float:
     tables = outcomes[0].tables
     active = tables.settings["active"][setting][: len(tables.stream_names)] > 0
     first = tables.streams["template_start"][active].tolist()
-    return max(mix_bound(own, [1.0] * len(first), first) for own in _tables_of(outcomes))
+    return max(mix_bound(own, [1.0] * len(first), first) for own in tables_of(outcomes))
 
 
-def _tables_of(outcomes: Sequence[Outcome]) -> list[Tables]:
+def tables_of(outcomes: Sequence[Outcome]) -> list[Tables]:
     """The tables that schedulers ran on, each once."""
     return list({id(outcome.tables): outcome.tables for outcome in outcomes}.values())

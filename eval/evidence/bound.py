@@ -1,0 +1,58 @@
+"""What no schedule can exceed: a ceiling on throughput, and the linear program where it is quick.
+
+Both hold for every scheduler in every mode that the schedulers ran in, on these very episodes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eval.bounds.ceiling import throughput_ceiling
+from eval.bounds.gaps import tables_of
+from eval.bounds.relaxation import return_bound
+from eval.episodes import Episode
+from eval.play import Outcome
+from eval.progress import progress_bar
+
+PATIENCE_S = 1.0
+"""The linear program is left out if an episode takes longer, in all modes together."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Upper bounds, means over the episodes."""
+
+    throughput: float
+    """Reference work in a ms, whatever is missed."""
+    return_: float | None = None
+    """Return of an episode, ms; None where the program would take too long."""
+    seconds: float = 0.0
+    """What its first episode took."""
+    horizon_ms: float = 1.0
+
+    @property
+    def throughput_without_miss(self) -> float | None:
+        """Reference work in a ms of any schedule that misses nothing: its return is its credit."""
+        return None if self.return_ is None else min(self.return_ / self.horizon_ms, self.throughput)
+
+
+def bound_of(outcomes: Sequence[Outcome], episodes: Sequence[Episode]) -> Bound:
+    """The bounds of one scenario. ``outcomes`` played ``episodes``, all to the horizon."""
+    modes = tables_of(outcomes)
+    horizon_ms = float(modes[0].config["horizon_ns"][0]) / 1e6
+    ceiling = max(throughput_ceiling(tables, episodes) for tables in modes)
+    began = time.process_time()
+    bounds = [max(return_bound(tables, episodes[0]) for tables in modes)]
+    seconds = time.process_time() - began
+    if seconds > PATIENCE_S:
+        return Bound(ceiling, None, seconds, horizon_ms)
+    with progress_bar(len(episodes)) as bar:
+        bar.begin(f"{modes[0].scenario}, bounds", 0)
+        for episode in episodes[1:]:
+            bounds.append(max(return_bound(tables, episode) for tables in modes))
+            bar.update(len(bounds))
+    return Bound(ceiling, float(np.mean(bounds)), seconds, horizon_ms)
