@@ -19,6 +19,7 @@ from hexenv.workload.graph import Graph
 from hexenv.workload.language import HEADS, decode_step, prefill_chunk
 from hexenv.workload.models import LanguageModel, language_model, language_models
 from hexenv.workload.onnx_import import import_onnx
+from hexenv.workload.onnx_shapes import Inputs
 from hexenv.workload.toml_reader import Table
 from hexenv.workload.verification import verify_step
 
@@ -115,14 +116,13 @@ class OnnxJob:
     """One inference of an ONNX model."""
 
     path: Path
-    shapes: tuple[tuple[str, tuple[int, ...]], ...]
-    """Full shapes of inputs with free axes, by input name."""
+    inputs: Inputs
     allow_unmapped: bool
     """Leave out operators that have no mapping instead of refusing the file."""
 
     def graph(self) -> Graph:
         """Its operators."""
-        return import_onnx(self.path, dict(self.shapes), self.allow_unmapped).graph
+        return import_onnx(self.path, self.inputs, self.allow_unmapped).graph
 
 
 class Job(Protocol):
@@ -218,11 +218,13 @@ def _vision_job(table: Table, name: str) -> VisionJob:
 
 
 def _onnx_job(table: Table, path: Path) -> OnnxJob:
-    shapes = table.table("shapes", {})
-    job = OnnxJob(
-        path=path,
+    shapes, axes, values = (table.table(key, {}) for key in ("shapes", "axes", "values"))
+    inputs = Inputs(
         shapes=tuple((key, shapes.integers(key, low=1)) for key in shapes.names()),
-        allow_unmapped=table.flag("allow_unmapped", False),
+        axes=tuple((key, axes.integer(key, low=1)) for key in axes.names()),
+        batch=table.integer("batch", low=1) if table.has("batch") else None,
+        values=tuple((key, values.number(key)) for key in values.names()),
     )
+    job = OnnxJob(path, inputs, table.flag("allow_unmapped", False))
     table.end()
     return job

@@ -5,50 +5,49 @@ Needs the package ``onnx`` (``pip install 'hexenv[onnx]'``), imported at the fir
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hexenv.errors import ConfigError
-from hexenv.kernels import Conv2d, DepthwiseConv2d, MatMul
+from hexenv.kernels import Conv2d, Copy, DepthwiseConv2d, MatMul
 from hexenv.kernels.operator import Operator
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.graph import Graph
-from hexenv.workload.onnx_operators import FREE, NoMapping, OnnxNode, map_node, only_moves_unit_axes
-from hexenv.workload.onnx_shapes import ShapedGraph, infer_shapes
+from hexenv.workload.onnx_node import NoMapping, OnnxNode, device_bytes
+from hexenv.workload.onnx_operators import is_free, map_node
+from hexenv.workload.onnx_shapes import Inputs, ShapedGraph, infer_shapes
 
-ABSORBING = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+ABSORBING = ("Conv", "ConvTranspose", "MatMul", "Gemm", "ConvInteger", "MatMulInteger")
 """Their output conversion also applies what :data:`AFFINE` and :data:`ACTIVATIONS` hold."""
-AFFINE = ("BatchNormalization", "Add", "Sub", "Mul", "Div")
+AFFINE = ("BatchNormalization", "Add", "Sub", "Mul", "Div", "Cast")
 """With constants as other operands they are one scale and bias a channel; they fold into weights and bias."""
 ACTIVATIONS = ("Relu", "Clip")
 
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of each node of the file."""
+    """What became of each node of the file, branches that are never taken left out."""
 
     file: str
+    origins: tuple[str, ...]
+    """ONNX type that each node of the graph comes from, in order."""
     mapped: Mapping[tuple[str, str], int]
-    """Nodes with an operator of their own, by (ONNX type, operator class)."""
+    """Nodes with operators of their own, by ONNX type and operator classes (``MatMul, Elementwise``)."""
     merged: Mapping[str, int]
     """Nodes folded into the matmul or convolution before them, by ONNX type."""
+    alone: Mapping[str, tuple[Operator, ...]]
+    """What the merged nodes would be on their own, by ONNX type."""
     free: Mapping[str, int]
     """Nodes without work on the device (constants, reshapes), by ONNX type."""
     unmapped: tuple[tuple[str, str, str], ...]
     """(ONNX type, node name, why) of nodes left out."""
+    missing: Mapping[str, tuple[Operator, ...]]
+    """The least that nodes left out do, by ONNX type: their results written, where their shapes are known."""
     macs: int
     """Multiply-accumulates of convolutions and matrix products."""
-
-    def __str__(self) -> str:
-        lines = [f"{self.file}: {self.macs / 1e6:.1f} M multiply-accumulates"]
-        lines += [f"  mapped  {n:4d}  {kind} -> {family}" for (kind, family), n in sorted(self.mapped.items())]
-        lines += [f"  merged  {n:4d}  {kind}" for kind, n in sorted(self.merged.items())]
-        lines += [f"  free    {n:4d}  {kind}" for kind, n in sorted(self.free.items())]
-        lines += [f"  no mapping    {kind} {name}: {why}" for kind, name, why in self.unmapped]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +58,12 @@ class Import:
     report: ImportReport
 
 
-def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]], allow_unmapped: bool = False) -> Import:
+def import_onnx(path: Path, inputs: Inputs, allow_unmapped: bool = False) -> Import:
     """Read the model, infer all shapes and map its nodes.
 
     Args:
         path: the ONNX file; weights in separate files are not needed.
-        shapes: full shapes of the inputs that have free axes, by input name.
+        inputs: shapes, sizes of free axes and values of the model's inputs.
         allow_unmapped: leave nodes without a mapping out, as if they took no time.
 
     Raises:
@@ -72,8 +71,7 @@ def import_onnx(path: Path, shapes: Mapping[str, tuple[int, ...]], allow_unmappe
             do not fit; nodes have no mapping (all are listed) and ``allow_unmapped`` is false.
     """
     model = _load(path)
-    known = infer_shapes(model, shapes, str(path))
-    importer = _Importer(model, known, path)
+    importer = _Importer(model, infer_shapes(model, inputs, str(path)), path)
     importer.walk()
     report = importer.report()
     if report.unmapped and not allow_unmapped:
@@ -112,10 +110,13 @@ class _Importer:
     known: ShapedGraph
     path: Path
     builder: GraphBuilder = field(init=False)
+    origins: list[str] = field(default_factory=list)
     mapped: Counter[tuple[str, str]] = field(default_factory=Counter)
     merged: Counter[str] = field(default_factory=Counter)
+    alone: defaultdict[str, list[Operator]] = field(default_factory=lambda: defaultdict(list))
     free: Counter[str] = field(default_factory=Counter)
     unmapped: list[tuple[str, str, str]] = field(default_factory=list)
+    missing: defaultdict[str, list[Operator]] = field(default_factory=lambda: defaultdict(list))
     macs: int = 0
     _buffer: dict[str, str] = field(default_factory=dict)
     """Tensor to the buffer that holds it."""
@@ -125,13 +126,13 @@ class _Importer:
 
     def __post_init__(self) -> None:
         self.builder = GraphBuilder(self.path.stem)
-        self._uses.update(name for node in self.model.graph.node for name in node.input)
+        self._uses.update(name for node in self.known.nodes for name in node.input)
         self._uses.update(value.name for value in self.model.graph.output)
 
     def walk(self) -> None:
         """Map, merge or pass over every node."""
         opsets = {opset.domain: opset.version for opset in self.model.opset_import}
-        for node in self.model.graph.node:
+        for node in self.known.nodes:
             if all(self.known.is_constant(name) for name in node.output if name):
                 self.free[node.op_type] += 1
                 continue
@@ -139,35 +140,57 @@ class _Importer:
             try:
                 self._take(node, shaped)
             except NoMapping as why:
-                self.unmapped.append((node.op_type, node.name or node.output[0], str(why)))
+                self._leave_out(node, shaped, str(why))
 
     def report(self) -> ImportReport:
         """What has been done so far."""
         return ImportReport(
-            str(self.path), dict(self.mapped), dict(self.merged), dict(self.free), tuple(self.unmapped), self.macs
+            file=str(self.path),
+            origins=tuple(self.origins),
+            mapped=dict(self.mapped),
+            merged=dict(self.merged),
+            alone={kind: tuple(operators) for kind, operators in self.alone.items()},
+            free=dict(self.free),
+            unmapped=tuple(self.unmapped),
+            missing={kind: tuple(operators) for kind, operators in self.missing.items()},
+            macs=self.macs,
         )
 
     def _take(self, node: Any, shaped: OnnxNode) -> None:
         dynamic = [name for name in node.input if name and not self.known.is_constant(name)]
         reads = tuple(dict.fromkeys(self._buffer.get(name, name) for name in dynamic))
-        if node.op_type in FREE and not reads:
+        free = is_free(shaped)
+        if free and not reads:
             raise NoMapping("it reads nothing known")
-        if node.op_type in FREE or (node.op_type == "Transpose" and only_moves_unit_axes(shaped)):
-            self.free[node.op_type] += 1
-            self._alias(node, reads[0])
-        elif self._merges(node, dynamic):
+        if self._merges(node, dynamic):
             self.merged[node.op_type] += 1
+            self.alone[node.op_type] += () if free else map_node(shaped)
             self._alias(node, reads[0])
             if node.op_type in ACTIVATIONS:
                 self._open.discard(reads[0])
+        elif free:
+            self.free[node.op_type] += 1
+            self._alias(node, reads[0])
         else:
-            operator = map_node(shaped)
-            name = next(filter(None, node.output))
-            self._alias(node, self.builder.add(name, operator, *reads))
-            self.mapped[node.op_type, type(operator).__name__] += 1
+            self._add(node, map_node(shaped), reads)
+
+    def _add(self, node: Any, operators: tuple[Operator, ...], reads: tuple[str, ...]) -> None:
+        """Append a node's operators; the last one writes the node's buffer."""
+        name = next(filter(None, node.output))
+        for place, operator in enumerate(operators, start=1):
+            last = place == len(operators)
+            reads = (self.builder.add(name if last else f"{name}.{place}", operator, *reads),)
+            self.origins.append(node.op_type)
             self.macs += _macs(operator)
-            if node.op_type in ABSORBING:
-                self._open.add(name)
+        self._alias(node, name)
+        self.mapped[node.op_type, ", ".join(dict.fromkeys(type(operator).__name__ for operator in operators))] += 1
+        if node.op_type in ABSORBING:
+            self._open.add(name)
+
+    def _leave_out(self, node: Any, shaped: OnnxNode, why: str) -> None:
+        self.unmapped.append((node.op_type, node.name or node.output[0], why))
+        written = [info for info in shaped.outputs if info.elements]
+        self.missing[node.op_type] += [Copy(info.elements, device_bytes(info)) for info in written]
 
     def _alias(self, node: Any, buffer: str) -> None:
         for name in filter(None, node.output):

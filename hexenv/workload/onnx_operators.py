@@ -1,14 +1,14 @@
-"""Which hexenv operator an ONNX node becomes: one table, one short function a kind.
+"""Which hexenv operators an ONNX node becomes: one table, one short function a kind.
 
-Activations are f16 on the device, whatever the file says; weights become f16 too. A batch is folded into the height
-of an image or into the rows of a matrix.
+Activations are f16 on the device, whatever the file says; weights become f16 too, also those of integer products, since
+HMX's integer mode is not in the cost model. A batch is folded into the height of an image or into the rows of a matrix.
+Nodes of several operators are in ``onnx_compound.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
 
 from hexenv.kernels import (
     Conv2d,
@@ -22,80 +22,41 @@ from hexenv.kernels import (
     Reduce,
     Resize,
     RmsNorm,
+    Scan,
     Softmax,
 )
 from hexenv.kernels.operator import Operator
-from hexenv.workload.onnx_shapes import ShapedGraph, TensorInfo
+from hexenv.workload.onnx_compound import COMPOUND
+from hexenv.workload.onnx_node import FLOAT_BYTES, NoMapping, OnnxNode, is_float
 
 FREE = frozenset(
     (
-        "Reshape",
-        "Squeeze",
-        "Unsqueeze",
-        "Flatten",
-        "Identity",
-        "Dropout",
-        "Shape",
-        "Size",
-        "Constant",
+        *("Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Dropout", "Shape", "Size", "Constant"),
         "ConstantOfShape",
     )
 )
 """They only rename or reshape: no work on the device."""
-FLOAT_BYTES = 2
-_FLOATS = (1, 10, 11, 16)
-"""TensorProto.FLOAT, FLOAT16, DOUBLE and BFLOAT16."""
+CONTROL_FLOW = ("If", "Loop", "Scan")
 
 
-class NoMapping(Exception):
-    """The node has a known type but a form that no operator covers; the text says why."""
+def map_node(node: OnnxNode) -> tuple[Operator, ...]:
+    """The operators of a node, one after another. :class:`NoMapping` says why there are none."""
+    if node.type in COMPOUND:
+        return COMPOUND[node.type](node)
+    if node.type in MAPPING:
+        return (MAPPING[node.type](node),)
+    if node.type in CONTROL_FLOW:
+        raise NoMapping("which way it goes depends on the input, allowed: an If whose condition follows from values")
+    raise NoMapping("unknown operator")
 
 
-class OnnxNode:
-    """One node with the shapes of its tensors."""
-
-    def __init__(self, node: Any, opset: int, known: ShapedGraph):
-        from onnx.helper import get_attribute_value
-
-        self.type: str = node.op_type
-        self.opset = opset
-        self.inputs: list[TensorInfo | None] = [known.tensors.get(name) for name in node.input]
-        self.constant: list[bool] = [known.is_constant(name) for name in node.input]
-        self.outputs: list[TensorInfo] = [known.tensors[name] for name in node.output if name in known.tensors]
-        self._values = [known.constants.get(name) for name in node.input]
-        self._attributes = {a.name: get_attribute_value(a) for a in node.attribute}
-
-    def attribute(self, name: str, default: Any) -> Any:
-        """An attribute's value."""
-        return self._attributes.get(name, default)
-
-    def input(self, index: int) -> TensorInfo:
-        """A tensor that the node must have."""
-        info = self.inputs[index] if index < len(self.inputs) else None
-        if info is None:
-            raise NoMapping(f"shape of input {index} is unknown")
-        return info
-
-    def value(self, index: int) -> float | None:
-        """The value of a constant with one element, else None."""
-        value = self._values[index]
-        return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
-
-    @property
-    def output(self) -> TensorInfo:
-        """Its first output."""
-        if not self.outputs:
-            raise NoMapping("output shape is unknown")
-        if not self.outputs[0].elements:
-            raise NoMapping("output is empty")
-        return self.outputs[0]
-
-
-def map_node(node: OnnxNode) -> Operator:
-    """The operator of a node. :class:`NoMapping` says why there is none."""
-    if node.type not in MAPPING:
-        raise NoMapping("unknown operator")
-    return MAPPING[node.type](node)
+def is_free(node: OnnxNode) -> bool:
+    """Whether the node leaves the data where it is."""
+    if node.type == "Transpose":
+        return only_moves_unit_axes(node)
+    if node.type in ("Cast", "CastLike") and node.inputs[0] is not None and node.outputs:
+        return is_float(node.inputs[0]) and is_float(node.outputs[0])
+    return node.type in FREE
 
 
 def only_moves_unit_axes(node: OnnxNode) -> bool:
@@ -126,7 +87,7 @@ def _conv(node: OnnxNode) -> Operator:
 
     MACs and weights of a grouped convolution are then exact; its input is counted once a group narrower.
     """
-    weight = node.input(1).shape
+    weight = node.input(3 if node.type == "QLinearConv" else 1).shape
     height, width, channels = _image(node.output.shape)
     kernel = _window(list(weight[2:]), 1)
     stride = _window(node.attribute("strides", [1] * len(weight[2:])), 1)
@@ -136,28 +97,31 @@ def _conv(node: OnnxNode) -> Operator:
 
 
 def _conv_transpose(node: OnnxNode) -> Operator:
-    """As the convolution over its input that makes all stride_h x stride_w output phases as channels."""
-    if node.attribute("group", 1) != 1:
-        raise NoMapping("grouped ConvTranspose")
-    weight = node.input(1).shape
-    height, width, _ = _image(node.input(0).shape)
+    """As the convolution over its input that makes all stride_h x stride_w output phases as channels.
+
+    A group with one input channel is depthwise, over the output; others as in :func:`_conv`.
+    """
+    weight, groups = node.input(1).shape, node.attribute("group", 1)
     kernel = _window(list(weight[2:]), 1)
     stride = _window(node.attribute("strides", [1] * len(weight[2:])), 1)
-    phases = stride[0] * stride[1]
     taps = -(-kernel[0] // stride[0]), -(-kernel[1] // stride[1])
-    return Conv2d(height, width, weight[0], weight[1] * phases, *taps, 1, 1)
+    if groups > 1 and weight[0] == groups:
+        return DepthwiseConv2d(*_image(node.output.shape), *taps, 1, 1)
+    height, width, _ = _image(node.input(0).shape)
+    outputs = weight[1] * groups * stride[0] * stride[1]
+    return Conv2d(height, width, weight[0] // groups, outputs, *taps, 1, 1)
 
 
 def _matmul(node: OnnxNode) -> Operator:
     """Weights are the constant side. Two dynamic sides make a batched product."""
-    left, right = (_matrix(node.input(i).shape, column=i == 1) for i in (0, 1))
-    if node.type == "Gemm":
-        left = left[::-1] if node.attribute("transA", 0) else left
-        right = right[::-1] if node.attribute("transB", 0) else right
+    places = (0, 3) if node.type == "QLinearMatMul" else (0, 1)
+    left, right = (_matrix(node.input(i).shape, column=i > 0) for i in places)
+    left = left[::-1] if node.attribute("transA", 0) else left
+    right = right[::-1] if node.attribute("transB", 0) else right
     tokens, inner, outputs = left[-2], left[-1], right[-1]
     batch = prod(node.output.shape) // (tokens * outputs)
     left_batch, right_batch = prod(left[:-2]), prod(right[:-2])
-    if node.constant[1] and right_batch == 1:
+    if node.constant[places[1]] and right_batch == 1:
         return MatMul("f16", outputs, tokens * batch, inner)
     if node.constant[0] and left_batch == 1:
         return MatMul("f16", tokens, outputs * batch, inner)
@@ -176,24 +140,27 @@ def _elementwise(kind: str) -> Callable[[OnnxNode], Operator]:
 
 
 def _binary(kind: str) -> Callable[[OnnxNode], Operator]:
-    """A constant or broadcast operand stays in VTCM, so that one input streams, as for a scaling."""
+    """A constant or broadcast operand stays in VTCM, so that one input streams, as for a scaling.
+
+    More than two streams (Sum, Mean, Max, Min) are joined two at a time: as many elements as there are joints.
+    """
 
     def map_binary(node: OnnxNode) -> Operator:
         elements = node.output.elements
         whole = [info is not None and info.elements == elements for info in node.inputs]
-        streams = [w and not c for w, c in zip(whole, node.constant, strict=True)]
-        return Elementwise(kind if all(streams) else "scale", elements, FLOAT_BYTES)
+        streams = sum(w and not c for w, c in zip(whole, node.constant, strict=True))
+        joints = max(1, streams - 1)
+        return Elementwise(kind if streams > 1 else "scale", joints * elements, FLOAT_BYTES)
 
     return map_binary
 
 
 def _pow(node: OnnxNode) -> Operator:
-    """Squares and square roots; their exponent is a constant."""
+    """Squares, square roots and cubes by a constant exponent; any other power is an exponential of a logarithm."""
+    kinds = {2.0: "sqr", 0.5: "sqrt", 3.0: "clip", -1.0: "sqrt", -0.5: "sqrt"}
     exponent = node.value(1)
-    kinds = {2.0: "sqr", 0.5: "sqrt"}
-    if exponent not in kinds:
-        raise NoMapping(f"exponent {exponent}, allowed: the constants 2 and 0.5")
-    return Elementwise(kinds[exponent], node.output.elements, FLOAT_BYTES)
+    kind = "softplus" if exponent is None else kinds.get(exponent, "softplus")
+    return Elementwise(kind, node.output.elements, FLOAT_BYTES)
 
 
 def _pool(kind: str) -> Callable[[OnnxNode], Operator]:
@@ -229,11 +196,20 @@ def _norm(node: OnnxNode) -> Operator:
         columns = prod(shape[1:]) // node.attribute("num_groups", 1)
     elif node.type == "LpNormalization":
         columns = shape[node.attribute("axis", -1)]
+    elif node.type == "MeanVarianceNormalization":
+        columns = prod(shape[axis] for axis in node.attribute("axes", [0, 2, 3]))
     else:
         axis = node.attribute("axis", -1)
         columns = prod(shape[axis:])
-    kind = {"LpNormalization": L2Norm, "RMSNormalization": RmsNorm}.get(node.type, LayerNorm)
+    kinds = {"LpNormalization": L2Norm, "RMSNormalization": RmsNorm, "SimplifiedLayerNormalization": RmsNorm}
+    kind = kinds.get(node.type, LayerNorm)
     return kind(prod(shape) // columns, columns)
+
+
+def _scan(node: OnnxNode) -> Operator:
+    shape = node.input(0).shape
+    columns = shape[int(node.value(1) or 0)]
+    return Scan(prod(shape) // columns, columns)
 
 
 def _resize(node: OnnxNode) -> Operator:
@@ -241,111 +217,88 @@ def _resize(node: OnnxNode) -> Operator:
     return Resize(height, width, channels, FLOAT_BYTES)
 
 
-def _copy(node: OnnxNode) -> Operator:
-    info = node.output
-    element_bytes = FLOAT_BYTES if info.element_type in _FLOATS else info.element_bytes
-    return Copy(sum(output.elements for output in node.outputs), element_bytes)
+def _move(kind: str) -> Callable[[OnnxNode], Operator]:
+    def map_move(node: OnnxNode) -> Operator:
+        return Copy(sum(output.elements for output in node.outputs) or node.output.elements, node.element_bytes, kind)
 
-
-def _table() -> dict[str, Callable[[OnnxNode], Operator]]:
-    table: dict[str, Callable[[OnnxNode], Operator]] = {
-        "Conv": _conv,
-        "ConvTranspose": _conv_transpose,
-        "MatMul": _matmul,
-        "Gemm": _matmul,
-        "Softmax": _softmax,
-        "LogSoftmax": _softmax,
-        "Resize": _resize,
-        "Upsample": _resize,
-        "Pow": _pow,
-    }
-    table |= {name: _elementwise(kind) for name, kind in ELEMENTWISE.items()}
-    table |= {name: _binary(kind) for name, kind in BINARY.items()}
-    table |= {"MaxPool": _pool("max"), "AveragePool": _pool("average"), "LpPool": _pool("average")}
-    table |= dict.fromkeys(REDUCTIONS, _reduce)
-    table |= dict.fromkeys(NORMS, _norm)
-    table |= dict.fromkeys(COPIES, _copy)
-    return table
+    return map_move
 
 
 ELEMENTWISE = {
-    "Relu": "relu",
-    "LeakyRelu": "clip",
-    "PRelu": "clip",
-    "Clip": "clip",
-    "BatchNormalization": "clip",
-    "Sigmoid": "sigmoid",
-    "HardSigmoid": "hardsigmoid",
-    "HardSwish": "hardswish",
-    "Swish": "silu",
-    "Softplus": "softplus",
-    "Erf": "erf",
-    "Tanh": "tanh",
-    "Gelu": "gelu",
-    "Exp": "exp",
-    "Log": "exp",
-    "Sqrt": "sqrt",
-    "Reciprocal": "sqrt",
-    "Neg": "neg",
-    "Abs": "abs",
-    "Sign": "abs",
-    "Floor": "abs",
-    "Ceil": "abs",
-    "Round": "abs",
-    "Not": "abs",
+    "relu": ("Relu",),
+    "neg": ("Neg",),
+    "abs": ("Abs", "Sign", "Floor", "Ceil", "Round", "Not", "BitwiseNot", "IsNaN", "IsInf"),
+    "scale": ("DequantizeLinear", "Cast", "CastLike"),
+    "clip": (*("LeakyRelu", "PRelu", "Clip", "BatchNormalization", "ThresholdedRelu", "Shrink", "QuantizeLinear"),),
+    "hardsigmoid": ("HardSigmoid",),
+    "hardswish": ("HardSwish",),
+    "sigmoid": ("Sigmoid",),
+    "silu": ("Swish", "QuickGelu"),
+    "softplus": ("Softplus", "Mish", "Asinh", "Acosh", "Atanh"),
+    "erf": ("Erf",),
+    "tanh": ("Tanh", "Sinh", "Cosh", "Atan", "Asin", "Acos", "Tan"),
+    "gelu": ("Gelu", "FastGelu", "BiasGelu"),
+    "exp": ("Exp", "Log", "Sin", "Cos", "Elu", "Selu", "Celu"),
+    "sqrt": ("Sqrt", "Reciprocal", "Softsign"),
 }
-"""ONNX operators of one stream and the kind that does the same number of operations of each sort."""
+"""Kinds of one stream, and the ONNX operators that do about as many operations of each sort."""
 BINARY = {
-    "Add": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "Div": "div",
-    "Max": "max",
-    "Min": "min",
-    "Equal": "max",
-    "Greater": "max",
-    "GreaterOrEqual": "max",
-    "Less": "max",
-    "LessOrEqual": "max",
-    "And": "min",
-    "Or": "max",
-    "Where": "max",
+    "add": ("Add", "Sum", "Mean", "QLinearAdd"),
+    "sub": ("Sub",),
+    "mul": ("Mul", "QLinearMul"),
+    "div": ("Div", "Mod"),
+    "min": ("Min", "And", "BitwiseAnd", "BitShift"),
+    "max": (
+        *("Max", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+        *("Or", "Xor", "BitwiseOr", "BitwiseXor", "Where"),
+    ),
 }
 """The same for operators that join streams."""
+POOLS = {
+    "max": ("MaxPool",),
+    "average": ("AveragePool", "LpPool", "QLinearAveragePool"),
+}
 REDUCTIONS = (
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "ReduceMean",
-    "ReduceSum",
-    "ReduceMax",
-    "ReduceMin",
-    "ReduceL1",
-    "ReduceL2",
-    "ReduceProd",
-    "ReduceSumSquare",
-    "ArgMax",
-    "ArgMin",
+    *("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"),
+    *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare"),
+    *("ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin"),
 )
 NORMS = (
-    "LayerNormalization",
-    "RMSNormalization",
-    "InstanceNormalization",
-    "GroupNormalization",
-    "LpNormalization",
+    *("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", "InstanceNormalization"),
+    *("GroupNormalization", "LpNormalization", "MeanVarianceNormalization"),
 )
-COPIES = (
-    "Concat",
-    "Transpose",
-    "Slice",
-    "Pad",
-    "Split",
-    "Gather",
-    "GatherElements",
-    "Expand",
-    "Tile",
-    "Cast",
-    "DepthToSpace",
-    "SpaceToDepth",
-)
-MAPPING = _table()
+MOVES = {
+    "copy": (
+        *("Concat", "Transpose", "Slice", "Pad", "Split", "Gather", "Expand", "Tile", "DepthToSpace", "SpaceToDepth"),
+        *("CenterCropPad", "ReverseSequence", "Trilu", "QLinearConcat"),
+    ),
+    "gather": ("GatherElements", "GatherND", "OneHot", "MaxUnpool"),
+    "scatter": ("Scatter", "ScatterElements", "ScatterND", "Col2Im"),
+    "fill": ("Range", "EyeLike", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+}
+"""Kinds of :class:`Copy`, and the ONNX operators that move data so."""
+
+
+def _each(
+    kinds: Mapping[str, tuple[str, ...]], make: Callable[[str], Callable[[OnnxNode], Operator]]
+) -> dict[str, Callable[[OnnxNode], Operator]]:
+    """A function for every operator of a table of kinds."""
+    return {name: make(kind) for kind, names in kinds.items() for name in names}
+
+
+MAPPING: Mapping[str, Callable[[OnnxNode], Operator]] = {
+    **dict.fromkeys(("Conv", "FusedConv", "ConvInteger", "QLinearConv"), _conv),
+    "ConvTranspose": _conv_transpose,
+    **dict.fromkeys(("MatMul", "Gemm", "FusedMatMul", "MatMulInteger", "QLinearMatMul", "QGemm"), _matmul),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    "Pow": _pow,
+    "CumSum": _scan,
+    **_each(ELEMENTWISE, _elementwise),
+    **_each(BINARY, _binary),
+    **_each(POOLS, _pool),
+    **dict.fromkeys(REDUCTIONS, _reduce),
+    **dict.fromkeys(NORMS, _norm),
+    **_each(MOVES, _move),
+}
 """ONNX operator type to the function that makes the hexenv operator."""

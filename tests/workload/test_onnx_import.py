@@ -9,7 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from hexenv.errors import ConfigError
+from hexenv.device import load_device
+from hexenv.errors import EXIT_CODE, ConfigError
 from hexenv.kernels import (
     Conv2d,
     Copy,
@@ -21,12 +22,18 @@ from hexenv.kernels import (
     Pool,
     Reduce,
     Resize,
+    Scan,
     Softmax,
 )
 from hexenv.workload import build
+from hexenv.workload.__main__ import main
 from hexenv.workload.onnx_import import import_onnx
+from hexenv.workload.onnx_report import onnx_report, outcomes
+from hexenv.workload.onnx_shapes import Inputs
+from hexenv.workload.prediction import operator_us
 
 F = TensorProto.FLOAT
+V79 = load_device("v79")
 
 
 def packaged(name):
@@ -65,7 +72,7 @@ def one(save, op, shape, weights=None, opset=17, inputs=None, **attributes):
     """The only operator of a model with one node that reads ``x`` and the weights."""
     names = [*(inputs or {"x": shape}), *(weights or {})]
     path = save([helper.make_node(op, names, ["y"], **attributes)], inputs or {"x": shape}, ("y",), weights, opset)
-    (node,) = import_onnx(path, {}).graph.nodes
+    (node,) = import_onnx(path, Inputs()).graph.nodes
     return node.operator
 
 
@@ -79,7 +86,7 @@ def one(save, op, shape, weights=None, opset=17, inputs=None, **attributes):
 )
 def test_real_models_are_mapped_whole(name, shape, macs, convolutions):
     path = packaged(name)
-    imported = import_onnx(path, {"x": shape})
+    imported = import_onnx(path, Inputs(shapes=(("x", shape),)))
     report = imported.report
     assert report.unmapped == ()
     assert report.macs == pytest.approx(macs, rel=0.03)
@@ -91,7 +98,7 @@ def test_real_models_are_mapped_whole(name, shape, macs, convolutions):
 
 
 def test_buffers_join_producers_and_consumers():
-    graph = import_onnx(packaged("PP-OCRv6_det_small.onnx"), {"x": (1, 3, 320, 320)}).graph
+    graph = import_onnx(packaged("PP-OCRv6_det_small.onnx"), Inputs(shapes=(("x", (1, 3, 320, 320)),))).graph
     written = {"x"}
     for node in graph.nodes:
         assert set(node.reads) <= written, node.name
@@ -100,16 +107,16 @@ def test_buffers_join_producers_and_consumers():
 
 def test_free_axes_need_a_shape():
     with pytest.raises(ConfigError, match=r"PP-OCRv6_det_small\.onnx: shapes\.x = missing, allowed: a full shape"):
-        import_onnx(packaged("PP-OCRv6_det_small.onnx"), {})
+        import_onnx(packaged("PP-OCRv6_det_small.onnx"), Inputs())
 
 
 @pytest.mark.parametrize("shape", [(1, 4, 8, 8), (1, 3, 8), (1, 3, 8, 8, 1)])
 def test_shapes_must_fit(save, shape):
     path = save([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 3, "h", "w")})
     with pytest.raises(ConfigError, match=r"model\.onnx: shapes\.x = \[.*\], allowed: a full shape that fits"):
-        import_onnx(path, {"x": shape})
+        import_onnx(path, Inputs(shapes=(("x", shape),)))
     with pytest.raises(ConfigError, match=r"shapes\.image: no such input, allowed: x"):
-        import_onnx(path, {"image": (1, 3, 8, 8)})
+        import_onnx(path, Inputs(shapes=(("image", (1, 3, 8, 8)),)))
 
 
 def test_convolutions(save):
@@ -168,7 +175,7 @@ def test_softmax_flattened_before_opset_13(save):
 def test_resize(save):
     nodes = [helper.make_node("Resize", ["x", "", "s"], ["y"])]
     path = save(nodes, {"x": (1, 8, 10, 10)}, weights={"s": np.array([1, 1, 2, 3], np.float32)})
-    (node,) = import_onnx(path, {}).graph.nodes
+    (node,) = import_onnx(path, Inputs()).graph.nodes
     assert node.operator == Resize(20, 30, 8, 2)
 
 
@@ -182,7 +189,7 @@ CONV_WEIGHTS = {"w": (8, 8, 1, 1), "k": (1, 8, 1, 1), "b": (8,)}
 
 
 def merged_and_mapped(save, *nodes, outputs=("y",)):
-    report = import_onnx(save([CONV, *nodes], {"x": (1, 8, 4, 4)}, outputs, CONV_WEIGHTS), {}).report
+    report = import_onnx(save([CONV, *nodes], {"x": (1, 8, 4, 4)}, outputs, CONV_WEIGHTS), Inputs()).report
     return dict(report.merged), {kind for kind, _ in report.mapped}
 
 
@@ -221,7 +228,7 @@ def test_computed_shapes_and_reshapes_are_free(save):
         helper.make_node("Neg", ["still"], ["y"]),
     ]
     weights = {"i": np.array([0]), "rest": np.array([1, -1])}
-    imported = import_onnx(save(nodes, {"x": (6, 2, 3)}, weights=weights), {})
+    imported = import_onnx(save(nodes, {"x": (6, 2, 3)}, weights=weights), Inputs())
     free = {"Shape": 1, "Gather": 1, "Concat": 1, "Reshape": 1, "Transpose": 1}
     assert imported.report.free == free
     relu, neg = imported.graph.nodes
@@ -239,7 +246,7 @@ UNKNOWN = [
 def test_operators_without_mapping_are_listed_together(save):
     path = save(UNKNOWN, {"x": (4, 4)}, ("y", "m"))
     with pytest.raises(ConfigError) as error:
-        import_onnx(path, {})
+        import_onnx(path, Inputs())
     text = str(error.value)
     assert text.startswith(f"{path}: no mapping for NonZero where (unknown operator); Cast y (")
     assert "MyOp mine (unknown operator)" in text
@@ -247,7 +254,7 @@ def test_operators_without_mapping_are_listed_together(save):
 
 
 def test_unmapped_operators_can_be_left_out(save):
-    imported = import_onnx(save(UNKNOWN, {"x": (4, 4)}, ("y", "m")), {}, allow_unmapped=True)
+    imported = import_onnx(save(UNKNOWN, {"x": (4, 4)}, ("y", "m")), Inputs(), allow_unmapped=True)
     assert [kind for kind, _, _ in imported.report.unmapped] == ["NonZero", "Cast", "MyOp"]
     assert [node.operator for node in imported.graph.nodes] == [Elementwise("relu", 16, 2)]
 
@@ -255,12 +262,257 @@ def test_unmapped_operators_can_be_left_out(save):
 def test_model_without_work_is_refused(save):
     path = save([helper.make_node("Identity", ["x"], ["y"])], {"x": (4,)})
     with pytest.raises(ConfigError, match=r"model\.onnx: no operator with work"):
-        import_onnx(path, {})
+        import_onnx(path, Inputs())
+
+
+def mapped(save, op, inputs, weights=None, opset=20, domain="", outputs=("y",), **attributes):
+    """The operators that one node becomes, in order, and how the report names them."""
+    names = [*inputs, *(weights or {})]
+    node = helper.make_node(op, names, list(outputs), domain=domain, **attributes)
+    imported = import_onnx(save([node], inputs, outputs, weights, opset), Inputs())
+    return [node.operator for node in imported.graph.nodes]
+
+
+def half(kind, elements):
+    return Elementwise(kind, elements, 2)
+
+
+@pytest.mark.parametrize(("directions", "direction"), [(1, "forward"), (2, "bidirectional")])
+def test_recurrent_layers_project_all_steps_at_once(save, directions, direction):
+    weights = {"w": (directions, 256, 40), "r": (directions, 256, 64)}
+    operators = mapped(save, "LSTM", {"x": (10, 2, 40)}, weights, hidden_size=64, direction=direction)
+    elements = 10 * 2 * 64 * directions
+    assert operators == [
+        MatMul("f16", 256 * directions, 20, 40),
+        MatMul("f16", 256, 2, 64, batch=10 * directions),
+        half("sigmoid", 3 * elements),
+        half("tanh", elements),
+        half("mul", elements),
+    ]
+
+
+def test_chains_of_one_node_follow_one_another(save):
+    weights = {"w": (1, 192, 8), "r": (1, 192, 64)}
+    nodes = [
+        helper.make_node("GRU", ["x", "w", "r"], ["g"], hidden_size=64),
+        helper.make_node("Relu", ["g"], ["y"]),
+    ]
+    imported = import_onnx(save(nodes, {"x": (5, 1, 8)}, weights=weights), Inputs())
+    reads = [node.reads for node in imported.graph.nodes]
+    writes = [node.writes for node in imported.graph.nodes]
+    assert reads == [("x",), *writes[:-1]]
+    assert imported.report.origins == ("GRU",) * 5 + ("Relu",)
+    assert imported.report.mapped == {("GRU", "MatMul, Elementwise"): 1, ("Relu", "Elementwise"): 1}
+
+
+@pytest.mark.parametrize(
+    ("equation", "left", "right", "expected"),
+    [
+        ("bhid,bhjd->bhij", (2, 3, 10, 16), (2, 3, 20, 16), MatMul("f16", 20, 10, 16, batch=6)),
+        ("bij, bjk -> bik", (2, 10, 16), (2, 16, 5), MatMul("f16", 5, 10, 16, batch=2)),
+        ("ij,jk->ik", (10, 16), (16, 5), MatMul("f16", 5, 10, 16)),
+    ],
+)
+def test_einsum(save, equation, left, right, expected):
+    assert mapped(save, "Einsum", {"a": left, "b": right}, equation=equation) == [expected]
+
+
+def test_einsum_of_one_tensor_is_refused(save):
+    with pytest.raises(ConfigError, match=r"Einsum y \(equation 'ii->i', allowed: two tensors"):
+        mapped(save, "Einsum", {"a": (4, 4)}, equation="ii->i")
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "weights", "attributes", "expected"),
+    [
+        ("TopK", {"x": (1, 300)}, {"k": np.array([5])}, {}, [Copy(300, 4, "argsort")] * 3),
+        ("CumSum", {"x": (4, 100)}, {"a": np.array(1)}, {}, [Scan(4, 100)]),
+        ("LRN", {"x": (1, 8, 4, 4)}, None, {"size": 5}, None),
+        ("Pow", {"x": (4, 4)}, {"e": np.array(1.7, np.float32)}, {}, [half("softplus", 16)]),
+        ("Sum", {"a": (4, 4), "b": (4, 4), "c": (4, 4)}, None, {}, [half("add", 32)]),
+        ("GatherElements", {"x": (4, 4)}, {"i": np.zeros((2, 4), np.int64)}, {}, [Copy(8, 2, "gather")]),
+        ("ScatterND", {"x": (4, 4)}, {"i": np.zeros((1, 1), np.int64), "u": (1, 4)}, {}, [Copy(16, 2, "scatter")]),
+        ("GridSample", {"x": (1, 3, 8, 8)}, {"g": (1, 4, 4, 2)}, {}, [Copy(192, 2, "gather"), half("hardswish", 48)]),
+        ("Mish", {"x": (4, 4)}, None, {}, [half("softplus", 16)]),
+        ("Sin", {"x": (4, 4)}, None, {}, [half("exp", 16)]),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_more_operators(save, op, inputs, weights, attributes, expected):
+    operators = mapped(save, op, inputs, weights, **attributes)
+    assert operators == expected if expected else len(operators) == 4
+
+
+def test_depthwise_transposed_convolutions(save):
+    weights = {"w": (8, 1, 4, 4)}
+    operators = mapped(save, "ConvTranspose", {"x": (1, 8, 10, 10)}, weights, strides=[2, 2], pads=[1] * 4, group=8)
+    assert operators == [DepthwiseConv2d(20, 20, 8, 2, 2, 1, 1)]
+
+
+def test_integer_products_count_as_f16(save):
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        helper.make_node("ConvInteger", ["q", "w", "z"], ["i"]),
+        helper.make_node("Cast", ["i"], ["f"], to=F),
+        helper.make_node("Add", ["f", "b"], ["y"]),
+    ]
+    weights = {"w": np.ones((8, 4, 1, 1), np.uint8), "b": (1, 8, 1, 1)}
+    imported = import_onnx(save(nodes, {"x": (1, 4, 6, 6)}, weights=weights), Inputs())
+    assert imported.graph.nodes[-1].operator == Conv2d(6, 6, 4, 8, 1, 1, 1, 1)
+    assert imported.report.merged == {"Cast": 1, "Add": 1}
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "weights", "attributes", "expected"),
+    [
+        ("FastGelu", {"x": (4, 4)}, None, {}, [half("gelu", 16)]),
+        ("SkipLayerNormalization", {"x": (2, 4, 64), "s": (2, 4, 64)}, {"w": (64,)}, {}, None),
+        ("FusedConv", {"x": (1, 4, 6, 6)}, {"w": (8, 4, 1, 1)}, {}, [Conv2d(6, 6, 4, 8, 1, 1, 1, 1)]),
+        ("MatMulNBits", {"x": (2, 64)}, {"w": (32, 2, 16), "s": (64,)}, {"K": 64, "N": 32, "bits": 4}, None),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_operators_of_onnx_runtime(save, op, inputs, weights, attributes, expected):
+    operators = mapped(save, op, inputs, weights, domain="com.microsoft", **attributes)
+    others = {
+        "SkipLayerNormalization": [half("add", 512), LayerNorm(8, 64)],
+        "MatMulNBits": [MatMul("q4_0", 32, 2, 64)],
+    }
+    assert operators == (expected or others[op])
+
+
+def branching(condition):
+    """An If on ``sr == 16000`` whose branches work on the outer tensor ``r`` under the same inner names."""
+
+    def branch(op, name):
+        nodes = [helper.make_node("Add", ["r", "k"], ["a"]), helper.make_node(op, ["a"], ["out"])]
+        weights = [numpy_helper.from_array(np.ones(4, np.float32), "k")]
+        return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info("out", F, None)], weights)
+
+    return [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Equal", condition, ["c"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=branch("Exp", "t"), else_branch=branch("Neg", "e")),
+    ]
+
+
+@pytest.mark.parametrize(("rate", "kind"), [(16000, "exp"), (8000, "neg")])
+def test_a_known_condition_takes_its_branch(save, rate, kind):
+    path = save(branching(["sr", "rate"]), {"x": (2, 4), "sr": ()}, weights={"rate": np.array(16000, np.float32)})
+    imported = import_onnx(path, Inputs(values=(("sr", rate),)))
+    assert [node.operator.kind for node in imported.graph.nodes] == ["relu", "scale", kind]
+    assert imported.graph.nodes[1].reads == imported.graph.nodes[0].writes
+
+
+def test_two_branches_do_not_share_names(save):
+    first, second = branching(["sr", "rate"]), branching(["sr", "rate"])[2]
+    second.output[0] = "z"
+    weights = {"rate": np.array(16000, np.float32)}
+    path = save([*first, second], {"x": (2, 4), "sr": ()}, ("y", "z"), weights)
+    imported = import_onnx(path, Inputs(values=(("sr", 16000),)))
+    assert [node.operator.kind for node in imported.graph.nodes] == ["relu", "scale", "exp", "scale", "exp"]
+
+
+def test_an_open_condition_is_refused(save):
+    path = save(branching(["sr", "rate"]), {"x": (2, 4), "sr": ()}, weights={"rate": np.array(16000, np.float32)})
+    with pytest.raises(ConfigError, match=r"If y \(which way it goes depends on the input, allowed: .* values"):
+        import_onnx(path, Inputs())
+
+
+AXES = {"x": ("batch", 3, "height", 8), "m": ("batch", "?", 8)}
+
+
+def two_inputs(save):
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Relu", ["m"], ["z"])]
+    inputs = {name: tuple(None if axis == "?" else axis for axis in axes) for name, axes in AXES.items()}
+    return save(nodes, inputs, ("y", "z"))
+
+
+def test_axes_and_batch_fill_free_axes(save):
+    path = two_inputs(save)
+    inputs = Inputs(axes=(("height", 4),), batch=2, shapes=(("m", (2, 5, 8)),))
+    assert [node.operator.elements for node in import_onnx(path, inputs).graph.nodes] == [192, 80]
+    by_name = Inputs(axes=(("height", 4), ("batch", 2)), shapes=(("m", (3, 5, 8)),))
+    assert [node.operator.elements for node in import_onnx(path, by_name).graph.nodes] == [192, 120]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        (Inputs(batch=2), r"shapes\.x = missing, allowed: .* fits \['batch', 3, 'height', 8\], or sizes of its free"),
+        (Inputs(axes=(("width", 2),)), r"axes\.width: no such free axis, allowed: batch, height"),
+        (Inputs(values=(("k", 2.0),)), r"values\.k: no such input, allowed: x, m"),
+        (Inputs(axes=(("height", 4),), batch=2, shapes=(("m", (2, 5, 8)),), values=(("m", 1.0),)), r"values\.m = 1, "),
+    ],
+)
+def test_inputs_that_do_not_fit(save, inputs, words):
+    with pytest.raises(ConfigError, match=rf"model\.onnx: {words}"):
+        import_onnx(two_inputs(save), inputs)
+
+
+def test_a_batch_needs_a_free_first_axis(save):
+    path = save([helper.make_node("Relu", ["x"], ["y"])], {"x": (1, 8)})
+    with pytest.raises(ConfigError, match=r"batch = 2, allowed: none, since no input's first axis is free: x \[1, 8\]"):
+        import_onnx(path, Inputs(batch=2))
+
+
+def test_report_shows_shares_of_the_time(save):
+    nodes = [
+        CONV,
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Exp", ["r"], ["e"]),
+        helper.make_node("NonZero", ["e"], ["n"]),
+        helper.make_node("MyOp", ["e"], ["m"], domain="custom"),
+        helper.make_node("Identity", ["e"], ["y"]),
+    ]
+    path = save(nodes, {"x": (1, 8, 4, 4)}, ("y", "m", "n"), CONV_WEIGHTS)
+    imported = import_onnx(path, Inputs(), allow_unmapped=True)
+    table = outcomes(imported, V79).set_index("type")
+    assert table["outcome"].to_dict() == {
+        **dict.fromkeys(("Conv", "Exp"), "mapped"),
+        "Relu": "merged",
+        **dict.fromkeys(("NonZero", "MyOp"), "left out"),
+        "Identity": "free",
+    }
+    assert table.loc[["Conv", "Exp"], "percent"].sum() == pytest.approx(100.0)
+    assert 1e3 * table.loc["Relu", "ms"] == pytest.approx(operator_us(half("relu", 128), V79))
+    assert np.isnan(table.loc["MyOp", "ms"])
+    text = onnx_report(imported, V79)
+    assert "2 nodes mapped to 2 operators, 1 merged, 1 free, 2 left out" in text
+    assert "left out: MyOp m: unknown operator" in text
+
+
+def test_command_shows_a_model(capsys):
+    path = str(packaged("PP-OCRv6_rec_small.onnx"))
+    assert main(["--onnx", path, "--batch", "1", "--axis", "DynamicDimension.1=160"]) == 0
+    shown = capsys.readouterr().out
+    assert "multiply-accumulates" in shown
+    assert "57 " in next(line for line in shown.splitlines() if " Conv " in line)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--axis", "h"], "'h', allowed: NAME=VALUE"),
+        (["--axis", "h=1,2"], "'h=1,2', allowed: NAME=N"),
+        (["--shape", "x=1,0"], "'x=1,0', allowed: NAME=N,N"),
+        (["--value", "x=y"], "'x=y', allowed: NAME=X with a number"),
+    ],
+)
+def test_command_refuses_options_at_once(capsys, options, words):
+    with pytest.raises(SystemExit) as stop:
+        main(["--onnx", "none.onnx", *options])
+    assert stop.value.code == EXIT_CODE
+    assert words in capsys.readouterr().err
+
+
+def test_command_refuses_a_batch_of_none(refusal):
+    assert "--batch = 0" in refusal(main, ["--onnx", "none.onnx", "--batch", "0"])
 
 
 def test_missing_file(tmp_path):
     with pytest.raises(ConfigError, match=r"none\.onnx: cannot be read"):
-        import_onnx(tmp_path / "none.onnx", {})
+        import_onnx(tmp_path / "none.onnx", Inputs())
 
 
 @pytest.mark.parametrize("part", [0.0, 0.1, 0.5, 0.9, 0.999])
@@ -269,7 +521,7 @@ def test_truncated_files(tmp_path, part):
     path = tmp_path / "cut.onnx"
     path.write_bytes(whole[: int(part * len(whole))])
     with pytest.raises(ConfigError, match=r"cut\.onnx: truncated or not an ONNX file"):
-        import_onnx(path, {"x": (1, 3, 48, 192)})
+        import_onnx(path, Inputs(shapes=(("x", (1, 3, 48, 192)),)))
 
 
 @pytest.mark.parametrize("content", [b"hello world, this is text", b"\x89PNG\r\n\x1a\n", b"\x00" * 64])
@@ -277,7 +529,7 @@ def test_other_files_are_not_models(tmp_path, content):
     path = tmp_path / "other.onnx"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=r"other\.onnx: truncated or not an ONNX file"):
-        import_onnx(path, {})
+        import_onnx(path, Inputs())
 
 
 def test_node_that_reads_nothing_known_is_listed(save):
@@ -286,7 +538,7 @@ def test_node_that_reads_nothing_known_is_listed(save):
         helper.make_node("Shape", [], ["s"], name="bare"),
     ]
     with pytest.raises(ConfigError, match=r"model\.onnx: no mapping for Relu lost \(output shape is unknown\)"):
-        import_onnx(save(nodes, {"x": (4,)}), {})
+        import_onnx(save(nodes, {"x": (4,)}), Inputs())
 
 
 def test_missing_package_says_what_to_install(monkeypatch, tmp_path):
@@ -299,7 +551,7 @@ def test_missing_package_says_what_to_install(monkeypatch, tmp_path):
 
     monkeypatch.setattr(builtins, "__import__", without_onnx)
     with pytest.raises(ConfigError, match=r"pip install 'hexenv\[onnx\]'"):
-        import_onnx(tmp_path / "any.onnx", {})
+        import_onnx(tmp_path / "any.onnx", Inputs())
 
 
 def test_scenario_runs_a_file_beside_it(save, write):
@@ -312,6 +564,20 @@ def test_scenario_runs_a_file_beside_it(save, write):
         build(write((vision, 'model = "onnx:gone.onnx"\n')))
     with pytest.raises(ConfigError, match=r"jobs\[0\]\.shapes\.x = \[1, 0\], allowed: an array of integers"):
         build(write((vision, 'model = "onnx:model.onnx"\nshapes = { x = [1, 0] }\n')))
+
+
+def test_scenario_sets_axes_batch_and_values(save, write):
+    save(branching(["sr", "rate"]), {"x": ("n", "w"), "sr": ()}, weights={"rate": np.array(16000, np.float32)})
+    vision = 'model = "vision:preview"\nheight = 480\nwidth = 640\n'
+    job = 'model = "onnx:model.onnx"\nbatch = 2\naxes = { w = 4 }\nvalues = { sr = 16000 }\n'
+    assert build(write((vision, job))).op_names[:3] == ("relu 8", "scale 8", "exp 8")
+    for wrong, words in (
+        ("batch = 0", r"jobs\[0\]\.batch = 0, allowed: an integer of? ?at least 1"),
+        ("axes = { w = 0.5 }", r"jobs\[0\]\.axes\.w = 0\.5, allowed: an integer"),
+        ("values = { sr = true }", r"jobs\[0\]\.values\.sr = True, allowed: a number"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            build(write((vision, f'model = "onnx:model.onnx"\n{wrong}\n')))
 
 
 def test_real_model_as_a_stream(write):
