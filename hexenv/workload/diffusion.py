@@ -15,8 +15,7 @@ from hexenv.kernels.matmul import Weight
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.formats import WEIGHTS
 from hexenv.workload.graph import Graph
-from hexenv.workload.language import KV_STEP
-from hexenv.workload.layers import attention_block, feed_forward_block
+from hexenv.workload.layers import KV_STEP, attention_block, feed_forward_block
 from hexenv.workload.models import LanguageModel
 
 BLOCK = 32

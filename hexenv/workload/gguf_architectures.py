@@ -25,6 +25,8 @@ class Architecture:
     output_gate: bool = False
     gate_in_up: bool = False
     """``ffn_up`` holds gate and up behind one another."""
+    full_every: int = 0
+    """Every so many-th layer has no window, unless the metadata say another number."""
 
 
 _GATED = Architecture(output_gate=True)
@@ -35,7 +37,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     **dict.fromkeys(("qwen3next", "qwen35", "qwen35moe"), _GATED),
     **dict.fromkeys(("llada", "dream"), Architecture(causal=False)),
     "gemma": Architecture(glu="geglu", scale_queries=True),
-    "phi3": Architecture(gate_in_up=True),
+    "gemma3": Architecture(glu="geglu", scale_queries=True, full_every=6),
+    **dict.fromkeys(("phi3", "glm4"), Architecture(gate_in_up=True)),
 }
 """By the name in ``general.architecture``."""
 
@@ -64,7 +67,7 @@ def vectors(model: LanguageModel, layer: int) -> dict[str, Shape]:
     """Everything else a layer may have: norms, biases, convolutions, decay rates. By tensor name behind ``blk.N.``."""
     hidden, head_dim = model.hidden, model.head_dim
     found: dict[str, Shape] = dict.fromkeys(
-        ("attn_norm.weight", "ffn_norm.weight", "post_attention_norm.weight"), (hidden,)
+        ("attn_norm.weight", "ffn_norm.weight", "post_attention_norm.weight", "post_ffw_norm.weight"), (hidden,)
     )
     if model.has_experts(layer):
         found["exp_probs_b.bias"] = (model.experts_total,)

@@ -111,6 +111,7 @@ def _hyper_parameters(file: GgufFile, name: str, architecture: Architecture) -> 
     experts = metadata.integer("expert_count", 0, low=0)
     shared = metadata.integer("expert_shared_feed_forward_length", 0, low=0) if experts else 0
     mixers = _mixers(file, layers)
+    window = metadata.integer("attention.sliding_window", 0, low=0) if architecture.full_every else 0
     recurrence = _recurrence(metadata, mixers)
     model = LanguageModel(
         name=str(file.metadata.get("general.name") or file.path.stem),
@@ -139,6 +140,9 @@ def _hyper_parameters(file: GgufFile, name: str, architecture: Architecture) -> 
         experts_active=metadata.integer("expert_used_count", high=experts) if experts else 0,
         expert_ffn=metadata.integer("expert_feed_forward_length", ffn or None) if experts else 0,
         shared_expert_ffn=shared,
+        post_norms="blk.0.post_ffw_norm.weight" in file.tensors,
+        window=window,
+        full_every=metadata.integer("attention.sliding_window_pattern", architecture.full_every) if window else 0,
         published_parameters=None,
         source=str(file.path),
         confidence="A",

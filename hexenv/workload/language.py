@@ -26,6 +26,7 @@ from hexenv.workload.experts import moe_feed_forward
 from hexenv.workload.formats import WEIGHTS
 from hexenv.workload.graph import Graph
 from hexenv.workload.layers import (
+    KV_STEP,
     attention_block,
     delta_net_block,
     feed_forward_block,
@@ -35,8 +36,6 @@ from hexenv.workload.models import DELTA_NET, SHORT_CONV, LanguageModel
 
 HEADS: tuple[Weight, ...] = ("q4_0", "q8_0")
 """Weight formats of the head that the backend takes (K-quants stay on the CPU)."""
-KV_STEP = 256
-"""The runtime rounds the KV length that attention sees up to this many rows."""
 
 
 def decode_step(model: LanguageModel, context: int, head: Weight | None = WEIGHTS) -> Graph:

@@ -16,6 +16,8 @@ from hexenv.workload.formats import WEIGHTS
 from hexenv.workload.models import LanguageModel
 
 F32 = 4
+KV_STEP = 256
+"""The runtime rounds the KV length that attention sees up to this many rows."""
 
 
 def project(
@@ -61,13 +63,14 @@ def attention_block(
     append = Copy(tokens * kv_width, 2)
     k_cache = builder.update(f"{block}.k_append", append, f"k_cache.{layer}", k)
     v_cache = builder.update(f"{block}.v_append", append, f"v_cache.{layer}", v)
-    attention = FlashAttention(tokens, kv, model.q_heads, model.kv_heads, model.head_dim)
+    seen = min(kv, -(-(model.window + tokens) // KV_STEP) * KV_STEP) if model.has_window(layer) else kv
+    attention = FlashAttention(tokens, seen, model.q_heads, model.kv_heads, model.head_dim)
     mixed = builder.add(f"{block}.attention", attention, q, k_cache, v_cache)
     if model.output_gate:
         gate = builder.add(f"{block}.attn_gate_rows", Copy(tokens * q_width, F32), gate)
         gate = builder.add(f"{block}.attn_gate", Elementwise("sigmoid", tokens * q_width), gate)
         mixed = builder.add(f"{block}.attn_gated", Elementwise("mul", tokens * q_width), mixed, gate)
-    return project(builder, model, f"{block}.attn_out", (model.hidden, tokens, q_width), mixed, *residual)
+    return _close(builder, model, f"{block}.attn", f"{block}.attn_out", tokens, q_width, mixed, residual)
 
 
 def delta_net_block(
@@ -131,4 +134,22 @@ def feed_forward_block(builder: GraphBuilder, model: LanguageModel, layer: int, 
     gate = project(builder, model, f"{block}.gate", (model.ffn, tokens, model.hidden), normed)
     up = project(builder, model, f"{block}.up", (model.ffn, tokens, model.hidden), normed)
     gated = builder.add(f"{block}.glu", Elementwise(model.glu, tokens * model.ffn), gate, up)
-    return project(builder, model, f"{block}.down", (model.hidden, tokens, model.ffn), gated, x)
+    return _close(builder, model, f"{block}.ffn", f"{block}.down", tokens, model.ffn, gated, (x,))
+
+
+def _close(
+    builder: GraphBuilder,
+    model: LanguageModel,
+    half: str,
+    name: str,
+    tokens: int,
+    inner: int,
+    x: str,
+    residual: tuple[str, ...],
+) -> str:
+    """Last product of a layer's half, which adds the residual; behind a norm of its own the sum is an operator too."""
+    shape = (model.hidden, tokens, inner)
+    if not model.post_norms:
+        return project(builder, model, name, shape, x, *residual)
+    x = builder.add(f"{half}_post_norm", RmsNorm(tokens, model.hidden), project(builder, model, name, shape, x))
+    return builder.add(f"{half}_residual", Elementwise("add", tokens * model.hidden), x, *residual) if residual else x

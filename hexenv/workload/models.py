@@ -71,6 +71,12 @@ class LanguageModel:
     source: str
     confidence: str
     """A to D, as in the device files."""
+    post_norms: bool = False
+    """Norms behind attention and feed-forward too, before their residual sums (Gemma 3)."""
+    window: int = 0
+    """Tokens that the attention of most layers sees (Gemma 3); 0 = all."""
+    full_every: int = 0
+    """Every so many-th layer sees all tokens in spite of the window."""
     formats: Formats = USUAL_FORMATS
     """How each matrix is stored."""
 
@@ -83,27 +89,32 @@ class LanguageModel:
         """Token mixer of a layer, one letter of :attr:`mixers`."""
         return self.mixers[layer % len(self.mixers)]
 
+    def has_window(self, layer: int) -> bool:
+        """Whether the layer's attention sees the last :attr:`window` tokens only."""
+        return self.window > 0 and (layer + 1) % self.full_every != 0
+
     def has_experts(self, layer: int) -> bool:
         """Whether the layer's feed-forward is a mixture of experts."""
         return self.experts_total > 0 and layer >= self.dense_layers
 
     @property
-    def attention_layers(self) -> int:
-        """Layers with a KV cache."""
-        return sum(self.mixer(layer) == ATTENTION for layer in range(self.layers))
+    def _kv_row_bytes(self) -> int:
+        """A token's keys and values in one layer, f16."""
+        return 2 * F16 * self.kv_heads * self.head_dim
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """What a token adds to the f16 KV cache."""
-        return 2 * F16 * self.attention_layers * self.kv_heads * self.head_dim
+        """What a token adds to the f16 KV cache of the layers that keep all tokens."""
+        growing = [self.mixer(layer) == ATTENTION and not self.has_window(layer) for layer in range(self.layers)]
+        return self._kv_row_bytes * sum(growing)
 
     @property
     def state_bytes(self) -> int:
-        """fp32 states of the other layers, whatever the length of the context: delta net and convolutions."""
+        """What does not grow with the context: fp32 states of delta nets and convolutions, f16 KV of windows."""
         delta = F32 * (self.gdn_v_heads * self.gdn_head_dim**2 + (self.conv_kernel - 1) * self.conv_channels)
-        conv = F32 * (self.conv_kernel - 1) * self.hidden
-        each = {ATTENTION: 0, DELTA_NET: delta, SHORT_CONV: conv}
-        return sum(each[self.mixer(layer)] for layer in range(self.layers))
+        each = {DELTA_NET: delta, SHORT_CONV: F32 * (self.conv_kernel - 1) * self.hidden, ATTENTION: 0}
+        windows = sum(self.has_window(layer) for layer in range(self.layers))
+        return sum(each[self.mixer(layer)] for layer in range(self.layers)) + windows * self.window * self._kv_row_bytes
 
     def layer_weights(self, layer: int) -> int:
         """Matmul weights of one layer, all experts counted."""
@@ -126,7 +137,7 @@ class LanguageModel:
     def _layer_vectors(self, layer: int) -> int:
         """Norm weights, biases, convolution taps and decay rates of one layer."""
         router_bias = self.experts_total if SHORT_CONV in self.mixers and self.has_experts(layer) else 0
-        common = 2 * self.hidden + router_bias
+        common = (4 if self.post_norms else 2) * self.hidden + router_bias
         if self.mixer(layer) == DELTA_NET:
             return common + self.conv_channels * self.conv_kernel + 2 * self.gdn_v_heads + self.gdn_head_dim
         if self.mixer(layer) == SHORT_CONV:

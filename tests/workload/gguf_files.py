@@ -73,6 +73,8 @@ def described(model: LanguageModel) -> dict[str, Any]:
         values["ssm.group_count"], values["ssm.time_step_rank"] = model.gdn_qk_heads, model.gdn_v_heads
         values["ssm.inner_size"] = model.gdn_v_heads * model.gdn_head_dim
         values["full_attention_interval"] = len(model.mixers)
+    if model.window:
+        values["attention.sliding_window"] = model.window
     if SHORT_CONV in model.mixers:
         values["shortconv.l_cache"] = model.conv_kernel
     return values
@@ -95,6 +97,9 @@ def tensors_of(model: LanguageModel, kind: str = "Q4_0") -> Tensors:
         block = f"blk.{layer}"
         floats("attn_norm.weight", hidden)
         floats("post_attention_norm.weight" if DELTA_NET in model.mixers else "ffn_norm.weight", hidden)
+        if model.post_norms:
+            floats("post_attention_norm.weight", hidden)
+            floats("post_ffw_norm.weight", hidden)
         if model.mixer(layer) == ATTENTION:
             matrix("attn_q", hidden, q_width * (2 if model.output_gate else 1))
             matrix("attn_k", hidden, kv_width)

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hexenv.errors import ConfigError
-from hexenv.kernels import ExpertMatMul, MatMul
+from hexenv.kernels import ExpertMatMul, FlashAttention, MatMul
 from hexenv.kernels.dequantise import DDR_TILE_BYTES
 from hexenv.workload import build, gguf_file
 from hexenv.workload.__main__ import main
@@ -91,6 +91,40 @@ def test_models_of_the_table_come_back_whole(tmp_path: Path, name: str, architec
     assert verify_step(imported.model, 4, 100, 0.8) == verify_step(model, 4, 100, 0.8)
     weights = sum(tensor.elements for tensor in imported.file.tensors.values())
     assert weights == model.parameters == imported.model.parameters
+
+
+GEMMA3 = replace(
+    language_model("Gemma-2B"),
+    name="Gemma-3-1B",
+    layers=26,
+    hidden=1152,
+    q_heads=4,
+    kv_heads=1,
+    ffn=6912,
+    vocab=262144,
+    qk_norm="head",
+    post_norms=True,
+    window=512,
+    full_every=6,
+)
+
+
+def test_windows_and_norms_behind_each_half(tmp_path: Path) -> None:
+    """Gemma 3 1B has 999.89 million weights, and 4 of its 26 layers see more than 512 tokens."""
+    imported = import_gguf(write_gguf(tmp_path / "m.gguf", "gemma3", described(GEMMA3), tensors_of(GEMMA3)))
+    model = imported.model
+    assert sum(tensor.elements for tensor in imported.file.tensors.values()) == model.parameters == 999_885_952
+    graph = decode_step(model, 4000)
+    assert graph == decode_step(GEMMA3, 4000)
+    seen = [node.operator.kv for node in graph.nodes if isinstance(node.operator, FlashAttention)]
+    assert seen == [4096 if (layer + 1) % 6 == 0 else 768 for layer in range(26)]
+    assert model.kv_bytes_per_token == 4 * 2 * 2 * 256
+    assert model.state_bytes == 22 * 512 * 2 * 2 * 256
+    names = [node.name for node in graph.nodes if node.name.startswith("blk.3.")]
+    assert names[-10:] == [
+        *("blk.3.attn_out", "blk.3.attn_post_norm", "blk.3.attn_residual", "blk.3.ffn_norm", "blk.3.gate"),
+        *("blk.3.up", "blk.3.glu", "blk.3.down", "blk.3.ffn_post_norm", "blk.3.ffn_residual"),
+    ]
 
 
 def test_diffusion_model_comes_back_whole(tmp_path: Path) -> None:
