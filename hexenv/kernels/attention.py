@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar
 
 from hexenv.device import Device
@@ -149,11 +150,11 @@ class FlashAttention:
             return self._hvx(device, tile_class, budget)
 
         def hmx(tile_class: int, budget: int) -> StageCost | None:
-            chosen = self._choose_blocks(device, budget)
+            chosen = _chosen_blocks(self, device.contexts, budget)
             return self._hmx(device, tile_class, chosen, moved=0.0) if chosen else None
 
         def hybrid(tile_class: int, budget: int) -> StageCost | None:
-            chosen = self._choose_blocks(device, budget)
+            chosen = _chosen_blocks(self, device.contexts, budget)
             if chosen is None:
                 return None
             parts = (step / HYBRID_STEPS for step in range(1, HYBRID_STEPS + 1))
@@ -273,7 +274,7 @@ class FlashAttention:
             phi=vtcm_bound(device, self._scores * 2 * self.head_dim * F16, hvx_us),
         )
 
-    def _choose_blocks(self, device: Device, budget: int) -> _Blocks | None:
+    def choose_blocks(self, contexts: int, budget: int) -> _Blocks | None:
         """The kernel's own search: query blocks x (800 + KV blocks x (200 + 600 x row vectors per thread))."""
         step = blocks(TILE, self._group)
         best: _Blocks | None = None
@@ -284,7 +285,7 @@ class FlashAttention:
             kv = self._largest_kv(queries, budget)
             if kv == 0:
                 break
-            vectors = blocks(blocks(queries * self._group, F16_LANES), device.contexts)
+            vectors = blocks(blocks(queries * self._group, F16_LANES), contexts)
             cost = blocks(self.queries, queries) * (
                 QUERY_BLOCK_COST + blocks(self.kv, kv) * (KV_BLOCK_COST + ROW_VECTOR_COST * vectors)
             )
@@ -317,3 +318,9 @@ class FlashAttention:
         scores = 2 * buffers * rows * kv * F16
         masks = MASK_SLOTS * queries * kv * F16
         return 3 * operand + diagonals + key_value + scores + 4 * rows * F32 + masks + self._table_bytes
+
+
+@lru_cache(maxsize=4096)
+def _chosen_blocks(attention: FlashAttention, contexts: int, budget: int) -> _Blocks | None:
+    """Remembered: the search takes longer than all else, and no time of the device is in it."""
+    return attention.choose_blocks(contexts, budget)

@@ -65,8 +65,21 @@ def version(operator: Operator, generation: Generation) -> Version:
 
 def cost(operator: Operator, device: Device, generation: Generation) -> StageCost:
     """The variant that the backend runs: its engine's, with all of VTCM."""
-    wanted = version(operator, generation)
-    costs = [c for c in operator.costs(device.with_pipeline(generation.pipeline)) if c.version is wanted]
+    return cost_on(operator, device.with_pipeline(generation.pipeline), version(operator, generation))
+
+
+def cost_on(operator: Operator, device: Device, wanted: Version) -> StageCost:
+    """The variant of one engine with all of VTCM.
+
+    Raises:
+        ConfigError: it does not fit, or there is no such version.
+    """
+    costs: list[StageCost] = []
+    for one in operator.costs(device):
+        if one.version is wanted:
+            costs.append(one)
+        elif costs and one.version is Version.HYBRID:
+            break  # versions follow one another, and HYBRID ones, the last, are the dearest to make
     if not costs:
         raise ConfigError(f"{operator.name} does not fit VTCM of {device.name} as {wanted.name}")
     return max(costs, key=lambda c: c.tile_class)

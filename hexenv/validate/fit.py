@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -16,6 +17,14 @@ from scipy.optimize import least_squares
 from hexenv.device import Device, load_device
 from hexenv.errors import ConfigError
 from hexenv.validate.rules import Case
+
+
+class Timed(Protocol):
+    """A time that the model predicts and somebody has measured."""
+
+    def ratio(self, device: Device, /) -> float:
+        """Predicted over measured."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -108,8 +117,12 @@ def _errors(held_out: Sequence[Case], train: Sequence[Case], device: Device, fit
     return [case.error(fitted) for case in held_out]
 
 
-def solve(cases: Sequence[Case], device: Device, names: Sequence[str]) -> dict[str, float]:
+def solve(
+    cases: Sequence[Timed], device: Device, names: Sequence[str], weights: np.ndarray | float = 1.0
+) -> dict[str, float]:
     """The values of ``names`` within their ranges that fit the rows best, all else as the device says.
+
+    ``weights`` (one a row) multiply the logarithm of predicted over measured.
 
     Raises:
         ConfigError: a constant that cannot vary.
@@ -127,7 +140,7 @@ def solve(cases: Sequence[Case], device: Device, names: Sequence[str]) -> dict[s
 
     def residuals(x: np.ndarray) -> np.ndarray:
         moved = device.with_values(**values(x))
-        return np.log([case.ratio(moved) for case in cases])
+        return weights * np.log([case.ratio(moved) for case in cases])
 
     found = least_squares(residuals, np.clip(start, 0.01, 0.99), bounds=(0.0, 1.0), diff_step=[1e-3] * len(names))
     return values(found.x)

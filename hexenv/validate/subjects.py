@@ -37,6 +37,7 @@ from hexenv.validate.backend import Generation, cost, duration_us
 from hexenv.validate.dims import Dims
 from hexenv.validate.rows import Row
 from hexenv.workload.language import WEIGHTS, decode_step, prefill_chunk
+from hexenv.workload.log_operators import elementwise_kind
 from hexenv.workload.models import language_model, language_models
 
 BATCH_OPS = 1024
@@ -252,7 +253,7 @@ def _operator(row: Row, dims: Dims) -> Operator:
     name = words[0].upper() if words else ""
     if name in _OPERATORS:
         return _OPERATORS[name](row, dims)
-    kind = _ELEMENTWISE.get(name, name.lower())
+    kind = elementwise_kind(name)
     if kind in KINDS:
         elements = 1
         for size in dims.extents():
@@ -300,5 +301,3 @@ _OPERATORS: Mapping[str, Callable[[Row, Dims], Operator]] = {
     **dict.fromkeys(("CPY", "CONT", "SET_ROWS", "GET_ROWS"), _copy),
 }
 """By ggml's operator name; shapes in ggml's order in ``dims``, fastest dimension first."""
-_ELEMENTWISE = {"CLAMP": "clip", "SWIGLU_OAI": "swiglu"}
-"""ggml names that differ from ours; the others are the lower-case name."""
