@@ -5,15 +5,19 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
+from typing import get_args
 
 from hexenv.cli import Parser, command
 from hexenv.device import load_device
 from hexenv.errors import ConfigError
+from hexenv.kernels.matmul import Weight
+from hexenv.logs import read_log
 from hexenv.workload import build, load_scenario, scenario_names, summary
 from hexenv.workload.ablation import ablation
 from hexenv.workload.gguf_import import import_gguf
 from hexenv.workload.gguf_report import gguf_report
 from hexenv.workload.jobs import MAX_TOKENS
+from hexenv.workload.log_import import map_log
 from hexenv.workload.onnx_import import import_onnx
 from hexenv.workload.onnx_report import onnx_report
 from hexenv.workload.onnx_shapes import Inputs
@@ -53,7 +57,12 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="INPUT=X",
         help="value of an input with one element",
     )
+    group.add_argument("--log", type=Path, metavar="FILE", help="instead show what a profile log of llama.cpp holds")
+    group.add_argument("--weights", choices=get_args(Weight), help="format of the weights where a log has no types")
     options = parser.parse_args(arguments)
+    if options.log:
+        print(map_log(read_log(options.log), options.weights)[1])
+        return 0
     if options.gguf or options.onnx:
         print(_show_gguf(options) if options.gguf else _show_onnx(options))
         return 0

@@ -1,7 +1,8 @@
 """What a stream runs: job descriptions of a scenario file, and the graphs they stand for.
 
 ``model`` names the kind and the thing: ``llm:Qwen3-1.7B`` or ``gguf:PATH`` with a ``step`` out of decode, prefill and
-verify, or denoise for a diffusion model; ``vision:preview``; or ``onnx:PATH``. A PATH is relative to the scenario file.
+verify, or denoise for a diffusion model; ``vision:preview``; ``onnx:PATH``; or ``log:PATH``, a profile log whose
+executions are replayed in turn. A PATH is relative to the scenario file.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, get_args
 
 from hexenv.kernels.matmul import Weight
 from hexenv.workload import vision
@@ -17,16 +18,19 @@ from hexenv.workload.diffusion import BLOCK, denoise_step
 from hexenv.workload.gguf_import import import_gguf
 from hexenv.workload.graph import Graph
 from hexenv.workload.language import HEADS, decode_step, prefill_chunk
+from hexenv.workload.log_import import log_graph, read_executions
 from hexenv.workload.models import LanguageModel, language_model, language_models
 from hexenv.workload.onnx_import import import_onnx
 from hexenv.workload.onnx_shapes import Inputs
 from hexenv.workload.toml_reader import Table
 from hexenv.workload.verification import verify_step
 
-KINDS = ("llm:NAME", "gguf:PATH", "vision:NAME", "onnx:PATH")
+KINDS = ("llm:NAME", "gguf:PATH", "vision:NAME", "onnx:PATH", "log:PATH")
 NO_HEAD = "cpu"
 MAX_TOKENS = 1 << 17
 MAX_WINDOW = 64
+MAX_EXECUTIONS = 64
+"""Of a log in one stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,23 @@ class OnnxJob:
         return import_onnx(self.path, self.inputs, self.allow_unmapped).graph
 
 
+@dataclass(frozen=True, slots=True)
+class LogJob:
+    """One execution out of a profile log of llama.cpp's Hexagon backend."""
+
+    path: Path
+    execution: int
+    """From 0, in log order."""
+    weight: Weight | None
+    """Format of the weights where the log has no types."""
+    allow_unmapped: bool
+    """Leave out operators without a cost instead of refusing the log."""
+
+    def graph(self) -> Graph:
+        """Its operators."""
+        return log_graph(self.path, self.execution, self.weight, self.allow_unmapped)
+
+
 class Job(Protocol):
     """What a stream runs: anything that has a graph; equal jobs have equal graphs."""
 
@@ -133,9 +154,15 @@ class Job(Protocol):
         ...
 
 
-def read_job(table: Table, folder: Path) -> Job:
-    """One ``[[streams.jobs]]`` table; ``folder`` is where relative paths start."""
+def read_jobs(table: Table, folder: Path) -> tuple[Job, ...]:
+    """One ``[[streams.jobs]]`` table; ``folder`` is where relative paths start. A log brings a job an execution."""
     kind, _, name = table.text("model").partition(":")
+    if kind == "log" and name:
+        return _log_jobs(table, folder / name)
+    return (_read_job(table, folder, kind, name),)
+
+
+def _read_job(table: Table, folder: Path, kind: str, name: str) -> Job:
     if not name:
         table.refuse("model", ", ".join(KINDS))
     if kind == "llm":
@@ -228,3 +255,14 @@ def _onnx_job(table: Table, path: Path) -> OnnxJob:
     job = OnnxJob(path, inputs, table.flag("allow_unmapped", False))
     table.end()
     return job
+
+
+def _log_jobs(table: Table, path: Path) -> tuple[Job, ...]:
+    found = len(read_executions(path))
+    chosen = table.integers("executions") if table.has("executions") else tuple(range(found))
+    if max(chosen) >= found or len(chosen) > MAX_EXECUTIONS:
+        table.refuse("executions", f"at most {MAX_EXECUTIONS} of 0 to {found - 1}, those of {path}")
+    weight: Any = table.text("weights", choices=get_args(Weight)) if table.has("weights") else None
+    allow_unmapped = table.flag("allow_unmapped", False)
+    table.end()
+    return tuple(LogJob(path, index, weight, allow_unmapped) for index in chosen)

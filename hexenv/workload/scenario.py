@@ -6,11 +6,9 @@ The bundled ones are in ``hexenv/workload/scenarios``; a path names a user's own
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,8 +16,9 @@ from hexenv.engine.layout import MAX_JOBS, MAX_SLOTS, MAX_STREAMS, MAX_VISIBLE, 
 from hexenv.errors import ConfigError
 from hexenv.kernels.families import family_techniques
 from hexenv.kernels.techniques import Selection
+from hexenv.workload.arrivals import read_arrivals
 from hexenv.workload.fusion import FUSIONS
-from hexenv.workload.jobs import Job, read_job
+from hexenv.workload.jobs import Job, read_jobs
 from hexenv.workload.toml_reader import Table, read_toml
 
 FOLDER = "scenarios"
@@ -231,22 +230,29 @@ def _read_streams(table: Table, folder: Path) -> tuple[Stream, ...]:
     tables = table.tables("streams")
     if len(tables) > MAX_STREAMS:
         table.refuse("streams", f"at most {MAX_STREAMS} streams")
-    streams = tuple(_read_stream(t, folder) for t in tables)
-    names = [s.name for s in streams]
+    names = [t.text("name") for t in tables]
     for name, t in zip(names, tables, strict=True):
         if names.count(name) > 1:
             t.refuse("name", "a name of its own for each stream")
+    streams = tuple(_read_stream(t, folder, names) for t in tables)
     if sum(s.queue for s in streams) > MAX_JOBS:
         queues = " + ".join(str(s.queue) for s in streams)
         raise ConfigError(f"{table.file}: streams.queue = {queues}, allowed: at most {MAX_JOBS} together")
     return streams
 
 
-def _read_stream(table: Table, folder: Path) -> Stream:
+def _read_stream(table: Table, folder: Path, names: Sequence[str]) -> Stream:
     name = table.text("name")
     arrival = _choice(table, "arrival", ARRIVALS, Arrival.PERIODIC)
     timed = arrival in (Arrival.PERIODIC, Arrival.POISSON)
     deadline_us = _optional(table, "deadline_us", above=0.0)
+    trace_us: tuple[float, ...] = ()
+    if arrival is Arrival.TRACE:
+        recorded = read_arrivals(folder / table.text("trace"), name, names)
+        trace_us = recorded.times_us
+        if recorded.deadline_us is not None and deadline_us is not None:
+            table.refuse("deadline_us", "no deadline here, since the arrivals have one")
+        deadline_us = recorded.deadline_us if deadline_us is None else deadline_us
     period_us = _read_period(table) if timed else 0.0
     jitter_us = 0.0
     if arrival in (Arrival.PERIODIC, Arrival.CLOSED_LOOP):
@@ -258,13 +264,13 @@ def _read_stream(table: Table, folder: Path) -> Stream:
         jitter_us=jitter_us,
         offset_us=_optional(table, "offset_us"),
         gap_us=_optional(table, "gap_us") if arrival is Arrival.CLOSED_LOOP else 0.0,
-        trace_us=_read_trace(table, folder) if arrival is Arrival.TRACE else (),
+        trace_us=trace_us,
         scales=table.flag("scales", True) if timed else False,
         deadline_us=deadline_us,
         firm=table.text("late", choices=("firm", "soft")) == "firm" if deadline_us is not None else False,
         weight=table.number("weight", 1.0, low=0.0, high=1e6),
         queue=table.integer("queue", 1 if arrival is Arrival.CLOSED_LOOP else 2, low=1, high=MAX_JOBS),
-        jobs=tuple(read_job(job, folder) for job in table.tables("jobs")),
+        jobs=tuple(job for one in table.tables("jobs") for job in read_jobs(one, folder)),
     )
     table.end()
     return stream
@@ -282,22 +288,6 @@ def _read_period(table: Table) -> float:
     if table.has("fps"):
         return 1e6 / table.number("fps", above=0.0, high=1e6)
     return table.number("period_us", low=1.0, high=3.6e9)
-
-
-def _read_trace(table: Table, folder: Path) -> tuple[float, ...]:
-    """Arrival times in us: the first column of a CSV file whose first row is the header ``arrival_us``."""
-    path = folder / table.text("trace")
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        times = tuple(float(row["arrival_us"]) for row in rows)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
-    except (KeyError, TypeError, ValueError, csv.Error) as error:
-        raise ConfigError(f"{path}: not a CSV file with a column arrival_us of numbers ({error})") from error
-    if not times or times[0] < 0.0 or any(a > b for a, b in pairwise(times)) or not times[-1] < 3.6e9:
-        raise ConfigError(f"{path}: arrival_us must be a rising list of times from 0 to 3.6e9")
-    return times
 
 
 def _read_mixes(table: Table, streams: tuple[Stream, ...]) -> dict[str, tuple[str, ...]]:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from hexenv.errors import ConfigError
-from hexenv.workload.jobs import DecodeJob, DenoiseJob, Job, PrefillJob, VerifyJob, read_job
+from hexenv.workload.jobs import DecodeJob, DenoiseJob, Job, PrefillJob, VerifyJob, read_jobs
 from hexenv.workload.models import language_model
 from hexenv.workload.toml_reader import Table
 
 
 def read(**values: Any) -> Job:
-    return read_job(Table(values, "streams[0].jobs[0].", "moe.toml"), Path())
+    (job,) = read_jobs(Table(values, "streams[0].jobs[0].", "moe.toml"), Path())
+    return job
 
 
 @pytest.mark.parametrize(
