@@ -160,7 +160,7 @@ def test_rows_an_expert_decide_the_version(rows: tuple[int, ...], best: Version)
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"weight": "q5_k"}, "expert weight = 'q5_k'; allowed: q4_0"),
+        ({"weight": "iq3_s"}, "expert weight = 'iq3_s'; allowed: q4_0"),
         ({"rows": ()}, r"expert rows = \(\); allowed: at least one expert"),
         ({"rows": (1, 0)}, r"expert rows = \(1, 0\); allowed"),
         ({"order": "random"}, "experts.order = 'random', allowed: 'routed', 'ready'"),

@@ -213,7 +213,7 @@ def test_ranges_cover_the_total_evenly(total: int, parts: int, step: int) -> Non
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: MatMul("q5_k", 1, 1, 1), "matmul weight = 'q5_k'; allowed: q4_0, q8_0, f16"),  # type: ignore[arg-type]
+        (lambda: MatMul("iq3_s", 1, 1, 1), "matmul weight = 'iq3_s'; allowed: q4_0, q8_0, f16"),  # type: ignore[arg-type]
         (lambda: Elementwise("cosh", 1), "element-wise kind = 'cosh'; allowed: add"),
         (lambda: Stencil("blur", 1, 1), "stencil kind = 'blur'; allowed: gaussian3x3"),
     ],

@@ -38,7 +38,7 @@ def test_every_rule_decides_a_bundled_row_but_the_last_ones_for_other_files() ->
         ({"note": "SUSPECT: too fast"}, "suspect"),
         ({"arch": "v68"}, "no longer supported"),
         ({"arch": "v99"}, "device 'v99' has no file; known: .*v79"),
-        ({"dtype_a": "q2_k", "m": "64", "n": "1", "k": "64"}, "weight = 'q2_k'; allowed: q4_0"),
+        ({"dtype_a": "iq2_s", "m": "64", "n": "1", "k": "64"}, "weight = 'iq2_s'; allowed: q4_0"),
         ({"n": "1", "k": "64"}, "m not stated"),
         ({"op": "FLASH_ATTN_EXT", "dims": "nb=512, kv=512"}, "q_heads not stated"),
         ({"op": "MAGIC"}, "operator 'MAGIC' has no cost model; known: MUL_MAT"),
