@@ -8,8 +8,10 @@ Nodes of several operators are in ``onnx_compound.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from math import prod
 
+from hexenv.errors import ConfigError
 from hexenv.kernels import (
     Conv2d,
     Copy,
@@ -26,6 +28,7 @@ from hexenv.kernels import (
     Softmax,
 )
 from hexenv.kernels.operator import Operator
+from hexenv.kernels.techniques import techniques
 from hexenv.workload.onnx_compound import COMPOUND
 from hexenv.workload.onnx_node import FLOAT_BYTES, NoMapping, OnnxNode, is_float
 
@@ -41,13 +44,24 @@ CONTROL_FLOW = ("If", "Loop", "Scan")
 
 def map_node(node: OnnxNode) -> tuple[Operator, ...]:
     """The operators of a node, one after another. :class:`NoMapping` says why there are none."""
-    if node.type in COMPOUND:
-        return COMPOUND[node.type](node)
-    if node.type in MAPPING:
-        return (MAPPING[node.type](node),)
+    if node.type in COMPOUND or node.type in MAPPING:
+        try:
+            operators = COMPOUND[node.type](node) if node.type in COMPOUND else (MAPPING[node.type](node),)
+        except (ConfigError, IndexError, ValueError, ZeroDivisionError) as error:
+            raise NoMapping(f"its shapes or attributes do not fit ({error})") from error
+        if any(_is_empty(operator) for operator in operators):
+            raise NoMapping("its shapes or attributes do not fit (a size is 0)")
+        return operators
     if node.type in CONTROL_FLOW:
         raise NoMapping("which way it goes depends on the input, allowed: an If whose condition follows from values")
     raise NoMapping("unknown operator")
+
+
+def _is_empty(operator: Operator) -> bool:
+    """Whether one of the operator's sizes is 0."""
+    own = techniques(type(operator))
+    sizes = [getattr(operator, field.name) for field in fields(operator) if field.name not in own]  # type: ignore[arg-type]
+    return any(size < 1 for size in sizes if isinstance(size, int) and not isinstance(size, bool))
 
 
 def is_free(node: OnnxNode) -> bool:
@@ -63,6 +77,8 @@ def only_moves_unit_axes(node: OnnxNode) -> bool:
     """Whether a Transpose leaves the data where it is."""
     shape = node.input(0).shape
     order = node.attribute("perm", list(reversed(range(len(shape)))))
+    if sorted(order) != list(range(len(shape))):
+        raise NoMapping(f"perm {list(order)} does not fit {len(shape)} axes")
     long_axes = [axis for axis in order if shape[axis] > 1]
     return long_axes == sorted(long_axes)
 

@@ -245,7 +245,8 @@ def _infer(node: Any, model: Any, opsets: Mapping[str, int], known: ShapedGraph)
         types[name] = onnx.helper.make_tensor_type_proto(info.element_type, info.shape)
         if _is_small_constant(name, known):
             data[name] = onnx.numpy_helper.from_array(_value(name, known), name)
-    unknown = onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError
+    schemas = onnx.defs.SchemaError, onnx.shape_inference.InferenceError, onnx.checker.ValidationError
+    unknown = (*schemas, RuntimeError, IndexError)  # the last two come out of the C++ code for malformed nodes
     kind, domain = (STANDARD[node.op_type], "") if node.op_type in STANDARD else (node.op_type, node.domain)
     try:
         schema = onnx.defs.get_schema(kind, opsets.get(domain, 1), domain)

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from hexenv.device import load_device
@@ -27,7 +29,9 @@ from hexenv.kernels import (
 )
 from hexenv.workload import build
 from hexenv.workload.__main__ import main
+from hexenv.workload.onnx_compound import COMPOUND
 from hexenv.workload.onnx_import import import_onnx
+from hexenv.workload.onnx_operators import FREE, MAPPING
 from hexenv.workload.onnx_report import onnx_report, outcomes
 from hexenv.workload.onnx_shapes import Inputs
 from hexenv.workload.prediction import operator_us
@@ -363,6 +367,25 @@ def test_depthwise_transposed_convolutions(save):
     weights = {"w": (8, 1, 4, 4)}
     operators = mapped(save, "ConvTranspose", {"x": (1, 8, 10, 10)}, weights, strides=[2, 2], pads=[1] * 4, group=8)
     assert operators == [DepthwiseConv2d(20, 20, 8, 2, 2, 1, 1)]
+
+
+@given(
+    op=st.sampled_from(sorted({*MAPPING, *COMPOUND, *FREE})),
+    shapes=st.lists(st.lists(st.integers(0, 8), max_size=5).map(tuple), min_size=1, max_size=4),
+    constants=st.integers(0, 3),
+    axis=st.none() | st.integers(-5, 5),
+    hidden=st.none() | st.integers(0, 8),
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_node_is_costed_or_refused(save, op, shapes, constants, axis, hidden):
+    inputs = {f"i{k}": shape for k, shape in enumerate(shapes)}
+    weights = {name: inputs.pop(name) for name in list(inputs)[len(inputs) - constants :] if len(inputs) > 1}
+    attributes = {"axis": axis, "hidden_size": hidden}
+    try:
+        operators = mapped(save, op, inputs, weights, **{k: v for k, v in attributes.items() if v is not None})
+    except ConfigError:
+        return
+    assert all(0 < operator_us(operator, V79) < np.inf for operator in operators)
 
 
 def test_integer_products_count_as_f16(save):
