@@ -12,8 +12,9 @@ from tests.logs import made
 
 GEMV = [(2048, 1, 2048), (1024, 1, 2048), (6144, 1, 2048), (2048, 1, 6144), (512, 1, 2048)]
 GEMM = [(6144, 512, 2048), (2048, 512, 2048), (1024, 512, 2048), (2048, 128, 6144), (6144, 1024, 2048)]
+MATMULS: list[Operator] = [MatMul("q4_0", *shape) for shape in GEMV + GEMM]
 MODEL: list[Operator] = [
-    *(MatMul("q4_0", *shape) for shape in GEMV + GEMM),
+    *MATMULS,
     *(FlashAttention(256, kv, 8, 4, 128) for kv in (512, 1024, 2048)),
     *(FlashAttention(1, kv, 8, 4, 128) for kv in (512, 2048)),
     *(RmsNorm(rows, 2048) for rows in (1, 512)),

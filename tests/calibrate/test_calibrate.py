@@ -7,15 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hexenv.calibrate import Calibration, report
+from hexenv.calibrate import Calibration, calibrate, observe, report
 from hexenv.calibrate.__main__ import main
 from hexenv.calibrate.calibration import NOTHING, RUNS_AWAY, session_facts
 from hexenv.calibrate.identify import HIDDEN, WIDEST, identify
+from hexenv.calibrate.stages import SETUP, stage_times
 from hexenv.device import Device, load_device
 from hexenv.errors import ConfigError
 from hexenv.kernels import MatMul
 from hexenv.logs import parse
-from tests.calibrate.conftest import ALTERED, MODEL, from_text
+from tests.calibrate.conftest import ALTERED, MATMULS, MODEL, from_text
 from tests.logs import made, samples
 
 
@@ -103,6 +104,30 @@ def test_collinear_columns_are_held_and_their_range_is_carried() -> None:
     assert 0 not in unsure.free
 
 
+def test_events_show_what_times_of_whole_operators_hide(v79: Device) -> None:
+    true = {"dequant_q4_0_us": 0.08, "activation_prep_ns": 0.2, "hmx_fixed_us": 14.0}
+    altered = dataclasses.replace(v79, **true)
+    log = parse(made.traced(MATMULS, altered).splitlines(keepends=True))
+    times = stage_times(log)
+    gemm = next(op for op in log.ops if op.dims.startswith("2048:6144 x 2048:512"))
+    assert times[gemm.line][SETUP] == pytest.approx(14.0, rel=0.01)
+    assert set(times[gemm.line]) == {"HMX_COMP", "HVX_W_DEQUANT", "HVX_A_PREP", "HVX_O_PROC", SETUP}
+    found = {one.name: one for one in calibrate(log, observe(log, v79), v79).estimates}
+    for name, value in true.items():
+        assert found[name].low <= value <= found[name].high
+        assert found[name].value == pytest.approx(value, rel=0.05)
+
+
+def test_events_without_their_other_end_are_not_used(v79: Device) -> None:
+    text = made.traced(MATMULS, v79)
+    whole = stage_times(parse(text.splitlines(keepends=True)))
+    stop = next(line for line in text.splitlines(keepends=True) if "HVX_W_DEQUANT: thread 3 info 0 stop" in line)
+    torn = stage_times(parse(text.replace(stop, "", 1).splitlines(keepends=True)))
+    changed = [line for line in whole if whole[line] != torn.get(line, {})]
+    assert len(changed) == 1
+    assert set(whole[changed[0]]) - set(torn[changed[0]]) == {"HVX_W_DEQUANT"}
+
+
 def test_the_written_device_is_a_device(tmp_path: Path, made_log: str, capsys: pytest.CaptureFixture[str]) -> None:
     log, output, csv = tmp_path / "made.log", tmp_path / "my_device.toml", tmp_path / "times.csv"
     log.write_text(made_log + "other program\n", encoding="utf-8")
@@ -120,6 +145,7 @@ def test_the_written_device_is_a_device(tmp_path: Path, made_log: str, capsys: p
     assert device.constants["hmx_fixed_us"].source.startswith("not measured, carried over from v79")
     assert csv.read_text(encoding="utf-8").splitlines()[0].startswith("what,engine,rows,logged_us,base_us,fitted_us")
     assert len(csv.read_text(encoding="utf-8").splitlines()) == 1 + len(MODEL)
+    log.write_text(samples.SESSION, encoding="utf-8")
     assert main([str(log), "--device", str(output), "-o", str(tmp_path / "again.toml")]) == 0
     again = load_device(str(tmp_path / "again.toml"))
     assert again.constants["beta"].source == device.constants["beta"].source

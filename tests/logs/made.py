@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from hexenv.calibrate.stages import SETUP, STAGES
 from hexenv.device import Device
 from hexenv.kernels import Elementwise, FlashAttention, MatMul, Operator, RmsNorm, Version
-from hexenv.validate.backend import GENERATIONS, duration_us, version
+from hexenv.validate.backend import GENERATIONS, cost_on, duration_us, version
 
 MHZ = 2112.0
 STATE = GENERATIONS["overlapped"]
@@ -83,6 +84,26 @@ def rounds(operators: Sequence[Operator], device: Device, count: int, noise: flo
         )
         for index, (op, us) in enumerate(zip(operators, times, strict=True)):
             yield line(op, index, us)
+
+
+def traced(operators: Sequence[Operator], device: Device, start: int = (1 << 32) - 100_000) -> str:
+    """One batch with the events of its matmuls' stages, each shared by all contexts (HMX: its own thread)."""
+    ops, events, now = [], [], start
+    for index, op in enumerate(operators):
+        us = duration_us(op, device, STATE)
+        engine = version(op, STATE)
+        ops.append(line(op, index, us, now))
+        for name, stage in STAGES.get((op.family, engine), {}).items():
+            threads = [10] if name == "HMX_COMP" else [0] if name == SETUP else range(device.contexts)
+            each = stage(cost_on(op, device, engine), device) / len(threads)
+            for thread in threads:
+                for end, at in (("start", now), ("stop", now + round(each * MHZ))):
+                    event = f"{name.split(' + ')[0]}: thread {thread} info 0 {end} {at % (1 << 32)}"
+                    events.append(f"ggml-hex: HTP0 trace-evt {event}\n")
+        now += round((us + 2.0) * MHZ)
+    timing = f"usec 1 cycles 1 start {start} mhz 1.0"
+    head = f"ggml-hex: HTP0 profile-op OPBATCH|----|n-ops {len(ops)}|----|----|----|{timing}\n"
+    return head + "".join(ops + events)
 
 
 SESSION = "ggml-hex: HTP0 hwinfo: threads 6, hvx 6, hmx 1, vtcm 8 MB\n"
