@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from hexenv.errors import ConfigError
-from hexenv.kernels import Conv2d, Copy, DepthwiseConv2d, Elementwise, MatMul
+from hexenv.kernels import Conv2d, Copy, DepthwiseConv2d, MatMul
 from hexenv.kernels.operator import Operator
 from hexenv.workload.builder import GraphBuilder
 from hexenv.workload.graph import Graph
-from hexenv.workload.onnx_node import FLOAT_BYTES, NoMapping, OnnxNode, device_bytes
+from hexenv.workload.onnx_node import NoMapping, OnnxNode, device_bytes
 from hexenv.workload.onnx_operators import is_free, map_node
+from hexenv.workload.onnx_patterns import Pattern, find_patterns
 from hexenv.workload.onnx_shapes import Inputs, ShapedGraph, infer_shapes
 
 ABSORBING = ("Conv", "ConvTranspose", "MatMul", "Gemm", "ConvInteger", "MatMulInteger")
@@ -25,8 +26,6 @@ ABSORBING = ("Conv", "ConvTranspose", "MatMul", "Gemm", "ConvInteger", "MatMulIn
 AFFINE = ("BatchNormalization", "Add", "Sub", "Mul", "Div", "Cast")
 """With constants as other operands they are one scale and bias a channel; they fold into weights and bias."""
 ACTIVATIONS = ("Relu", "Clip")
-GATED = {"Sigmoid": "silu", "HardSigmoid": "hardswish"}
-"""An activation that only multiplies its own input is one operator with the product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class ImportReport:
     mapped: Mapping[tuple[str, str], int]
     """Nodes with operators of their own, by ONNX type and operator classes (``MatMul, Elementwise``)."""
     merged: Mapping[str, int]
-    """Nodes folded into a matmul or convolution before them or a product after them, by ONNX type."""
+    """Nodes folded into the product before them or into the pattern they are part of, by ONNX type."""
     alone: Mapping[str, tuple[Operator, ...]]
     """What the merged nodes would be on their own, by ONNX type."""
     free: Mapping[str, int]
@@ -123,20 +122,21 @@ class _Importer:
     _buffer: dict[str, str] = field(default_factory=dict)
     """Tensor to the buffer that holds it."""
     _uses: Counter[str] = field(default_factory=Counter)
-    _readers: defaultdict[str, list[Any]] = field(default_factory=lambda: defaultdict(list))
-    """Nodes that read a tensor."""
-    _gates: dict[str, str] = field(default_factory=dict)
-    """Results of activations that wait for their product, and the kind that it becomes."""
+    _patterns: dict[str, Pattern] = field(default_factory=dict)
+    """By their result."""
+    _inner: frozenset[str] = frozenset()
+    """Results inside of patterns."""
     _open: set[str] = field(default_factory=set)
     """Buffers whose producer still absorbs what follows."""
 
     def __post_init__(self) -> None:
         self.builder = GraphBuilder(self.path.stem)
-        for node in self.known.nodes:
-            self._uses.update(node.input)
-            for name in node.input:
-                self._readers[name].append(node)
-        self._uses.update(value.name for value in self.model.graph.output)
+        outputs = [value.name for value in self.model.graph.output]
+        self._uses.update(name for node in self.known.nodes for name in node.input)
+        self._uses.update(outputs)
+        patterns = find_patterns(self.known, outputs)
+        self._patterns = {pattern.result: pattern for pattern in patterns}
+        self._inner = frozenset(name for pattern in patterns for name in pattern.inner)
 
     def walk(self) -> None:
         """Map, merge or pass over every node."""
@@ -177,13 +177,11 @@ class _Importer:
             self._alias(node, reads[0])
             if node.op_type in ACTIVATIONS:
                 self._open.discard(reads[0])
-        elif self._gates_its_input(node):
+        elif node.output[0] in self._inner:
             self.merged[node.op_type] += 1
             self.alone[node.op_type] += map_node(shaped)
-            self._gates[node.output[0]] = GATED[node.op_type]
-            self._alias(node, reads[0])
-        elif kinds := [self._gates[name] for name in node.input if name in self._gates]:
-            self._add(node, (Elementwise(kinds[0], shaped.output.elements, FLOAT_BYTES),), reads)
+        elif pattern := self._patterns.get(node.output[0]):
+            self._add(node, (pattern.operator,), (self._buffer.get(pattern.source, pattern.source),))
         elif free:
             self.free[node.op_type] += 1
             self._alias(node, reads[0])
@@ -211,13 +209,6 @@ class _Importer:
     def _alias(self, node: Any, buffer: str) -> None:
         for name in filter(None, node.output):
             self._buffer[name] = buffer
-
-    def _gates_its_input(self, node: Any) -> bool:
-        """Whether all that reads the node is a product with what the node itself reads."""
-        if node.op_type not in GATED or self._uses[node.output[0]] != 1 or not self._readers[node.output[0]]:
-            return False
-        reader = self._readers[node.output[0]][0]
-        return reader.op_type == "Mul" and sorted(reader.input) == sorted((node.input[0], node.output[0]))
 
     def _merges(self, node: Any, dynamic: list[str]) -> bool:
         """Whether the node only scales, shifts or clips a product that nobody else reads."""
