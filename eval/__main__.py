@@ -75,6 +75,13 @@ def make_parser() -> argparse.ArgumentParser:
         help="held-out episodes of a scenario, over all loads and mixes (default: 60, or as the run's config says)",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the results (default: runs/eval)")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="DIR",
+        help="like --out, with the full report: also bounds, bubbles, VTCM, run-time compilation, decision cost and "
+        "sensitivity to every device constant (minutes a scenario), and CSV, Parquet, Markdown, PNG and SVG files",
+    )
     parser.add_argument("--markdown", action="store_true", help="print the results as a Markdown table")
     parser.add_argument(
         "--workers",
@@ -100,6 +107,10 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 0, 2 for wrong input, 130 when interrupted."""
     options = vars(make_parser().parse_args(argv))
+    if options["report"] is not None and (options["out"] is not None or options["explain"]):
+        raise ConfigError(
+            "--report DIR names the folder for the results; it goes neither with --out nor with --explain"
+        )
     if options["explain"]:
         _explain(options)
     elif given := [name for name, _, _ in _EXPLAIN_OPTIONS if name in options]:
@@ -108,12 +119,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         from eval.runner import execute
 
         plan, folder = _plan(options)
-        execute(plan, folder, options["markdown"], _workers(options))
+        execute(plan, folder, options["markdown"], _workers(options), full=options["report"] is not None)
     return 0
 
 
 def _explain(options: dict[str, Any]) -> None:
     from eval.explain import BASELINES, Question, explain
+
     from eval.runner import plan_of_run
 
     if options["markdown"]:
@@ -148,16 +160,22 @@ def _plan(options: dict[str, Any]) -> tuple[Plan, Path]:
     from eval.runner import plan_of_runs
 
     runs = options["checkpoint"]
-    folder = options["out"] or (runs[0] if runs is not None and len(runs) == 1 else Path("runs/eval"))
+    out = options["report"] or options["out"]
+    folder = out or (runs[0] if runs is not None and len(runs) == 1 else Path("runs/eval"))
     if runs is None:
-        return _plan_of_rules(options, folder), folder
-    refuse_engine_options(options)
-    return plan_of_runs(runs, options["episodes"], options["schedulers"], options["out"]), folder
+        plan = _plan_of_rules(options, folder)
+    else:
+        refuse_engine_options(options)
+        plan = plan_of_runs(runs, options["episodes"], options["schedulers"], out)
+    if options["report"] is not None:
+        plan = replace(plan, command=tuple("--report" if word == "--out" else word for word in plan.command))
+    return plan, folder
 
 
 def _plan_of_rules(options: dict[str, Any], folder: Path) -> Plan:
-    from eval.runner import EPISODES, Plan
     from hexenv.workload import scenario_names
+
+    from eval.runner import EPISODES, Plan
 
     settings = engine_settings(options)
     scenarios, names = options["scenario"] or scenario_names(), options["schedulers"] or agents.names()

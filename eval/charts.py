@@ -70,7 +70,7 @@ def trade_off(summary: pd.DataFrame, shown: Sequence[str], bound: Bound | None =
     if bound is not None:
         _draw_bound(drawing, axes, bound)
     drawing.draw_without_rendering()
-    _label_points(axes, summary)
+    _label_points(axes, summary, shown)
     return drawing
 
 
@@ -97,8 +97,8 @@ def _draw_bound(drawing: Drawing, axes: Axes, bound: Bound) -> None:
         drawing.note(mark, "bound-without-miss", text)
 
 
-def _label_points(axes: Axes, summary: pd.DataFrame) -> None:
-    """Write each scheduler's name beside its point, at the nearest place that covers least."""
+def _label_points(axes: Axes, summary: pd.DataFrame, shown: Sequence[str]) -> None:
+    """Write the name of each scheduler that is shown beside its point, at the nearest place that covers least."""
     places = list(zip(100.0 * summary["miss_rate"], summary["throughput"], strict=True))
     taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in axes.transData.transform(places)]
     for _, row in summary.iterrows():
@@ -107,7 +107,8 @@ def _label_points(axes: Axes, summary: pd.DataFrame) -> None:
         x, y = axes.transData.transform((100.0 * row["miss_rate"], row["throughput"]))
         taken += [Bbox([[x0, y - 1], [x1, y + 1]]), Bbox([[x - 1, y0], [x + 1, y1]])]
     frame = axes.get_window_extent()
-    top_down = sorted(zip(summary["scheduler"], places, strict=True), key=lambda item: -item[1][1])
+    named = [item for item in zip(summary["scheduler"], places, strict=True) if item[0] in shown]
+    top_down = sorted(named, key=lambda item: -item[1][1])
     for name, place in top_down:
         trials = [_label(axes, name, place, offset) for offset in _OFFSETS_PT]
         boxes = [trial.get_window_extent() for trial in trials]

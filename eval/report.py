@@ -29,13 +29,13 @@ from eval.evidence.jit import draw_jit, jit_frame
 from eval.evidence.ladder import draw_ladder, ladder_frame
 from eval.evidence.memory import draw_vtcm, vtcm_frame
 from eval.evidence.selection import featured
-from eval.evidence.sensitivity import draw_sensitivity, flipping, sensitivity_frame
+from eval.evidence.sensitivity import draw_sensitivity, sensitivity_frame, sensitivity_text
 from eval.evidence.slowdown import draw_slowdown, slowdown_frame
 from eval.page import Chart, chart_html, fragment, page_html, script, table_html
 from eval.play import Outcome
 from eval.progress import progress_bar
 from eval.summary import LEARNED, best_rule_of, by_scenario, reference_of
-from eval.table import interval_text, latency_text, number, percent
+from eval.table import evidence_text, latency_text, number, percent, return_text
 from eval.theme import Drawing, marker_svg, scheduler_slots, styled
 from eval.timeline import Take, Window, choose_window, draw, most_different, record
 from eval.verdict import verdict
@@ -65,11 +65,6 @@ class Report:
     """What was found, in sentences, by scenario; the verdict comes first."""
 
 
-def report_html(plan: Plan, outcomes: Sequence[Outcome], summary: pd.DataFrame, streams: pd.DataFrame) -> str:
-    """The page of a plain evaluation. It plays two episodes of each scenario once more, for the timelines."""
-    return make_report(plan, outcomes, summary, streams).html
-
-
 def make_report(
     plan: Plan,
     outcomes: Sequence[Outcome],
@@ -91,12 +86,12 @@ def make_report(
         kept: folder for finished units of that work.
     """
     groups = by_scenario(outcomes)
-    sections = []
+    sections: list[_Section] = []
     for scenario, (name, group) in zip(plan.scenarios, groups.items(), strict=True):
         shown = set(featured(group))
         context = Context(plan, scenario, tuple(group), tuple(o for o in group if o.scheduler in shown), workers, kept)
-        own = (frame[frame["scenario"] == name].reset_index(drop=True) for frame in (summary, streams))
-        sections.append(_Section(len(sections), context, *own))
+        own, of_streams = (frame[frame["scenario"] == name].reset_index(drop=True) for frame in (summary, streams))
+        sections.append(_Section(len(sections), context, own, of_streams))
     with styled():
         bodies = [section.html(full) for section in sections]
         command = shlex.join(["python", "-m", "eval", *plan.command])
@@ -169,15 +164,15 @@ class _Section:
                 f"<h2>{escape(self.name)}</h2>",
                 f'<p class="verdict">{escape(first)}</p>',
                 *(f"<p>{escape(text)}</p>" for text in further),
-                _results_table(self.summary),
-                f'<p class="quiet">{escape(_TABLE_TEXT.format(reference=self.summary["reference"].iloc[0]))}</p>',
                 _legend(self.place, self.shown, len(self.summary)),
                 f'<div class="columns">{"".join(chart_html(chart, self._command) for chart in shown_charts)}</div>',
+                _timeline(takes, viewer_html(f"s{self.place}-viewer", takes, window), episode_text),
+                "<h3 class=apart>All schedulers</h3>",
+                _results_table(self.summary),
+                f'<p class="quiet">{escape(_TABLE_TEXT.format(reference=self.summary["reference"].iloc[0]))} '
+                f"{escape(evidence_text(self.summary))}.</p>",
                 "<h3 class=apart>Latency, rate and misses of each stream</h3>",
                 _streams_table(self.streams),
-                _timeline(
-                    f"s{self.place}-viewer", takes, viewer_html(f"s{self.place}-viewer", takes, window), episode_text
-                ),
             ]
         )
 
@@ -206,12 +201,12 @@ class _Section:
         horizon_ms = float(outcomes[0].tables.config["horizon_ns"][0]) / 1e6
         if any((outcome.episodes["simulated_ms"] < horizon_ms).any() for outcome in outcomes):
             return None
-        bound = bound_of(outcomes, held_out(outcomes[0].tables, plan.episodes))
+        bound = bound_of(outcomes, held_out(outcomes[0].tables, plan.episodes), self.context.workers)
         row = {"throughput": bound.throughput, "throughput_without_miss": bound.throughput_without_miss}
         self.frames["bounds"] = pd.DataFrame([{"scenario": self.name, **row, "return": bound.return_}]).astype(
             {"return": float}
         )
-        best = self.summary.loc[self.summary["return_mean"].idxmax()]
+        best = self.summary.iloc[int(self.summary["return_mean"].argmax())]
         if bound.return_ is not None:
             self.notes.append(
                 f"No schedule returns more than {bound.return_:.1f} ms an episode (linear program, with the future "
@@ -254,20 +249,16 @@ class _Section:
         return takes, choose_window(takes), _TIMELINE_TEXT.format(place=place, seed=episode.seed, load=load)
 
     def _engines(self, full: bool, takes: list[Take]) -> None:
-        columns = ["scheduler", "hvx_busy", "hmx_busy", "dma_busy"]
-        self._add("busy", "Engine use", _BUSY_TEXT, busy(self.summary), self.summary[columns], "summary")
         if full:
             traced = self._traced()
             bubbles, vtcm = bubble_frame(traced), vtcm_frame(traced)
             count = len(traced) // len(self.shown)
-            self._add(
-                "bubbles",
-                "Bubbles: why engines stand still",
-                _BUBBLE_TEXT.format(count=count),
-                draw_bubbles(bubbles),
-                bubbles,
-            )
+            text = _BUBBLE_TEXT.format(count=count)
+            self._add("bubbles", "Bubbles: why engines stand still", text, draw_bubbles(bubbles), bubbles)
             self._add("vtcm", "VTCM over an episode", _VTCM_TEXT.format(count=count), draw_vtcm(takes), vtcm)
+        else:
+            columns = ["scheduler", "hvx_busy", "hmx_busy", "dma_busy"]
+            self._add("busy", "Engine use", _BUSY_TEXT, busy(self.summary), self.summary[columns], "summary")
         if is_known(self.context.plan.device):
             own = self.summary[self.summary["scheduler"].isin(self.shown)].reset_index(drop=True)
             energy = energy_frame(own)
@@ -297,12 +288,7 @@ class _Section:
         if frame.empty:
             return
         best, second = frame["best"].iloc[0], frame["second"].iloc[0]
-        moved, flips = int((frame["swing"] > 0.0).sum()), flipping(frame)
-        found = f"it flips inside the range of {', '.join(flips)}" if flips else "it holds over the whole range of each"
-        self.notes.append(
-            f"Ranking of {best} over {second} when one device constant at a time goes to the ends of its range: "
-            f"{found} ({moved} of {len(frame) - 1} constants change anything here)."
-        )
+        self.notes.append(sensitivity_text(frame))
         columns = ["constant", "confidence", "low", "high", "lead_low", "lead_high", "swing", "flips"]
         self.frames["sensitivity"] = frame.assign(scenario=self.name)[["scenario", *frame.columns]]
         drawing, text = draw_sensitivity(frame), _SENSITIVITY_TEXT.format(best=best, second=second)
@@ -321,7 +307,10 @@ _LADDER_TEXT = (
     "Lines: 95 % intervals. Each rung is a rule of its own, so order matters: a step is not what its mechanism is "
     "worth alone."
 )
-_TRADE_OFF_TEXT = "Up and to the left is better. Bars: 95 % paired intervals."
+_TRADE_OFF_TEXT = (
+    "Up and to the left is better; the axis of misses shows square roots. Bars: 95 % paired intervals. Grey points: "
+    "schedulers without a colour here, named in the numbers."
+)
 _SLOWDOWN_TEXT = (
     "Latency of finished jobs over their time alone (fastest versions one after another, launches left out). Marker: "
     "median; line: to p95; tick: p99. Lost jobs have no latency."
@@ -390,7 +379,7 @@ def _latency_text(tables: Tables, stream: int) -> str:
     return text
 
 
-def _timeline(name: str, takes: list[Take], viewer: str, text: str) -> str:
+def _timeline(takes: list[Take], viewer: str, text: str) -> str:
     swatches = "".join(
         f'<li><span class="swatch" style="background:var(--stream-{s})"></span>{escape(stream)}</li>'
         for s, stream in enumerate(takes[0].tables.stream_names)
@@ -418,10 +407,8 @@ def _results_table(summary: pd.DataFrame) -> str:
     rows = [
         [
             row["scheduler"],
-            _with_interval(row, "return_mean", "return"),
-            "best rule"
-            if row["scheduler"] == row["best_rule"]
-            else _with_interval(row, "vs_best_rule", "vs_best_rule"),
+            _two_lines(return_text(row, "return_mean", "return")),
+            _two_lines(_against_best(row)),
             number(row["throughput"], 3),
             percent(row["miss_rate"], 2),
             latency_text(row),
@@ -446,8 +433,15 @@ def _stream_cell(row: pd.Series) -> str:
     return f"{latency_text(row)}\n{number(row['jobs_per_s'], 1)} jobs/s{missed}"
 
 
-def _with_interval(row: pd.Series, name: str, prefix: str) -> str:
-    return interval_text(row[name], row[f"{prefix}_low"], row[f"{prefix}_high"]).replace(" ", "\n", 1)
+def _against_best(row: pd.Series) -> str:
+    if row["scheduler"] == row["best_rule"]:
+        return "best\N{NO-BREAK SPACE}rule"
+    return return_text(row, "vs_best_rule", "vs_best_rule")
+
+
+def _two_lines(text: str) -> str:
+    """A figure and, below it, its interval."""
+    return text.replace(" ", "\n", 1)
 
 
 def _settings_table(outcomes: Sequence[Outcome]) -> str:

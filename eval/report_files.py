@@ -24,7 +24,7 @@ CHARTS = "charts"
 MARKDOWN = "summary.md"
 
 
-def report_files(plan: Plan, report: Report, results: Mapping[str, pd.DataFrame]) -> dict[str, str | bytes]:
+def files_beside(plan: Plan, report: Report, results: Mapping[str, pd.DataFrame]) -> dict[str, str | bytes]:
     """Files beside the page, by name: a CSV a piece of evidence, all tables as Parquet, and the summary.
 
     ``results`` are the frames of the evaluation's own CSV files, by stem. Parquet needs ``pyarrow`` and is left out

@@ -50,8 +50,10 @@ class Plan:
         return config_parts(build(scenario, self.device, self.split, **settings))
 
 
-def execute(plan: Plan, folder: Path, markdown: bool = False, workers: int = 1) -> Path:
+def execute(plan: Plan, folder: Path, markdown: bool = False, workers: int = 1, full: bool = False) -> Path:
     """Check the plan and the folder, play, print the tables and write all results; returns the report's path.
+
+    The ``full`` report plays more and leaves more files (:mod:`eval.report_files`).
 
     Raises:
         ConfigError: anything in the plan is wrong or ``folder`` cannot be written; no episode has been played.
@@ -59,7 +61,7 @@ def execute(plan: Plan, folder: Path, markdown: bool = False, workers: int = 1) 
     require_workers(workers)
     work = check(plan)
     require_writable(folder)
-    return publish(plan, play_all(plan, work, workers, folder / FOLDER), folder, markdown)
+    return publish(plan, play_all(plan, work, workers, folder / FOLDER), folder, markdown, workers, full)
 
 
 Work = list[tuple[Scheduler, Tables, tuple[Episode, ...]]]
@@ -86,20 +88,30 @@ def play_all(plan: Plan, work: Work, workers: int = 1, kept: Path | None = None)
     return outcomes
 
 
-def publish(plan: Plan, outcomes: Sequence[Outcome], folder: Path, markdown: bool = False) -> Path:
+def publish(
+    plan: Plan,
+    outcomes: Sequence[Outcome],
+    folder: Path,
+    markdown: bool = False,
+    workers: int = 1,
+    full: bool = False,
+) -> Path:
     """Write CSV files, plan and report into ``folder``; print the tables (or one in Markdown) and the report's path."""
     from eval.plan_file import PLAN, plan_text
-    from eval.report import report_html  # matplotlib takes a second to import: not before it is needed
+    from eval.report import make_report  # matplotlib takes a second to import: not before it is needed
+
+    from eval.report_files import CHARTS, files_beside, pictures
 
     summary, streams = summary_frame(outcomes), stream_frame(outcomes)
-    texts = {
-        "summary.csv": csv_text(summary),
-        "streams.csv": csv_text(streams),
-        "episodes.csv": csv_text(episode_frame(outcomes)),
-        PLAN: plan_text(plan, folder),
-        REPORT: report_html(*one_run_each(plan, outcomes), summary, streams),
-    }
-    write_all(folder, texts)
+    results = {"summary": summary, "streams": streams, "episodes": episode_frame(outcomes)}
+    report = make_report(*one_run_each(plan, outcomes), summary, streams, full, workers, folder / FOLDER)
+    files: dict[str, str | bytes] = {f"{stem}.csv": csv_text(frame) for stem, frame in results.items()}
+    files |= {PLAN: plan_text(plan, folder), REPORT: report.html}
+    if full:
+        files |= files_beside(plan, report, results)
+        require_writable(folder / CHARTS)
+        write_all(folder / CHARTS, pictures(report))
+    write_all(folder, files)
     screen = console()
     if markdown:
         screen.print(trade_off_markdown(summary), soft_wrap=True, highlight=False, markup=False)

@@ -11,6 +11,7 @@ from agents.scheduler import Scheduler
 from eval.episodes import held_out
 from eval.play import Outcome, join
 from eval.runner import Plan
+from eval.units import cut, play_units
 from hexenv.engine.layout import Tables
 from hexenv.workload import build
 
@@ -40,8 +41,6 @@ class Context:
 
     def play(self, games: Sequence[tuple[str, Tables]], episodes: int) -> list[Outcome]:
         """Play the first episodes of the held-out list: (scheduler, tables) by (scheduler, tables)."""
-        from eval.units import cut, play_units
-
         count = min(self.plan.episodes, episodes)
         units = [cut(self.scheduler(name), tables, held_out(tables, count)) for name, tables in games]
         blocks = iter(play_units([unit for own in units for unit in own], self.workers, self.kept))

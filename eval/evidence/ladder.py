@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -105,7 +106,7 @@ def draw_ladder(frame: pd.DataFrame) -> Drawing:
     return drawing
 
 
-def _note(row: dict[str, float]) -> str:
+def _note(row: dict[Hashable, Any]) -> str:
     head = f"{row['scheduler']}: return {row['return']:.1f}"
     if np.isnan(row["return_step"]):
         return head

@@ -63,7 +63,7 @@ class Stack:
 
 def draw_stacks(frame: pd.DataFrame, stacks: Sequence[Stack]) -> Drawing:
     """A panel below the other, in each a bar a scheduler of shares that add up to 100 %."""
-    drawing = figure(WIDTH_IN, len(stacks) * (0.95 + 0.21 * len(frame)))
+    drawing = figure(WIDTH_IN, len(stacks) * (1.05 + 0.2 * len(frame)))
     panels = drawing.subplots(len(stacks), 1, squeeze=False)[:, 0]
     for axes, stack in zip(panels, stacks, strict=True):
         left = np.zeros(len(frame))
@@ -73,8 +73,8 @@ def draw_stacks(frame: pd.DataFrame, stacks: Sequence[Stack]) -> Drawing:
             for bar, name, share in zip(bars, frame["scheduler"], shares, strict=True):
                 drawing.note(bar, f"{column}-{name}", f"{name}, {stack.title}, {label}: {share:.1f} %")
             left += shares
-        axes.set_title(stack.title, loc="left", fontsize=9, pad=4 + 11 * -(-len(stack.parts) // 3))
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.99), ncols=3, fontsize=7, frameon=False,
+        axes.set_title(stack.title, loc="left", fontsize=9, pad=4 + 11 * -(-len(stack.parts) // 2))
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 0.99), ncols=2, fontsize=7, frameon=False,
                     borderaxespad=0.1, handlelength=1.0, columnspacing=0.9, handletextpad=0.4)  # fmt: skip
         _name_rows(axes, list(frame["scheduler"]))
         axes.set_xlim(0.0, 100.0)

@@ -75,21 +75,21 @@ def vtcm_frame(takes: Iterable[Take]) -> pd.DataFrame:
         steps, size = vtcm_steps(take), float(take.tables.config["vtcm_bytes"][0])
         end_ns = max(int(take.trace["end_ns"].max(initial=0)), int(steps["t_ns"][-1]))
         length = np.diff(np.append(steps["t_ns"], end_ns)).astype(np.float64)
-        used, largest = steps["used"] / size, steps["largest"] / size
-        pooled.setdefault(take.scheduler, []).append(np.column_stack([length, used, largest]))
+        cut_off = size - steps["used"] - steps["largest"]
+        pooled.setdefault(take.scheduler, []).append(np.column_stack([length, steps["used"] / size, cut_off / size]))
     rows = []
     for name, parts in pooled.items():
-        length, used, largest = np.concatenate(parts).T
-        free = 1.0 - used
-        some = free > 0.0
-        share = np.average(largest[some] / free[some], weights=length[some]) if length[some].sum() else np.nan
+        length, used, cut_off = np.concatenate(parts).T
+        some = used < 1.0
+        whole = 1.0 - cut_off[some] / (1.0 - used[some])
+        share = np.average(whole, weights=length[some]) if length[some].sum() else np.nan
         rows.append(
             {
                 "scheduler": name,
                 "used": float(np.average(used, weights=length)),
                 "peak": float(used[length > 0.0].max()),
-                "cut_off": float(np.average(free - largest, weights=length)),
-                "fragmented": float(np.average(free > largest, weights=length)),
+                "cut_off": float(np.average(cut_off, weights=length)),
+                "fragmented": float(np.average(cut_off > 0.0, weights=length)),
                 "largest_of_free": float(share),
             }
         )

@@ -6,7 +6,7 @@ difference between the two is paired. A constant *flips* the ranking if at one o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ from eval.evidence.context import Context
 from eval.evidence.selection import plays_alike
 from eval.play import Outcome
 from eval.progress import progress_bar
-from eval.summary import LEARNED, paired
+from eval.summary import CLAIRVOYANT, LEARNED, paired
 from eval.theme import WIDTH_IN, Drawing, figure, light
 from hexenv.device import Device, load_device
 from hexenv.engine.layout import TableArrays, Tables
 from hexenv.workload import build
 
-EPISODES = 6
+EPISODES = 12
 """At most so many."""
 SHOWN = 14
 """Constants in the figure: those with the largest swing, and all that flip."""
@@ -31,10 +31,11 @@ ENDS = ("low", "high")
 
 
 def two_best(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, Outcome] | None:
-    """The two schedulers with the highest mean return that do not play alike; None if there are no two."""
-    ranked = sorted(outcomes, key=lambda o: -float(o.episodes["return"].mean()))
-    other = next((o for o in ranked[1:] if not plays_alike(o, ranked[0])), None)
-    return None if other is None else (ranked[0], other)
+    """The two with the highest mean return that do not play alike and know no future; None if there are no two."""
+    fair = [outcome for outcome in outcomes if outcome.scheduler != CLAIRVOYANT]
+    ranked = sorted(fair, key=lambda o: -float(o.episodes["return"].mean()))
+    others = (one for one in ranked[1:] if not plays_alike(one, ranked[0]))
+    return next(((ranked[0], other) for other in others), None)
 
 
 def sensitivity_frame(context: Context) -> pd.DataFrame:
@@ -62,15 +63,26 @@ def sensitivity_frame(context: Context) -> pd.DataFrame:
     lead = float(frame["lead_low"].iloc[0])
     frame["swing"] = np.maximum((frame["lead_low"] - lead).abs(), (frame["lead_high"] - lead).abs())
     frame["flips"] = [_flips(row, lead) for row in frame.to_dict("records")]
+    frame.insert(0, "episodes", len(base[0].episodes))
     frame.insert(0, "best", names[0])
     frame.insert(1, "second", names[1])
     order = np.lexsort((np.arange(len(frame)), -frame["swing"].to_numpy(), frame["constant"] != "(as given)"))
     return frame.iloc[order].reset_index(drop=True)
 
 
-def flipping(frame: pd.DataFrame) -> list[str]:
-    """Names of the constants whose range turns the ranking around."""
-    return [] if frame.empty else frame.loc[frame["flips"] != "no", "constant"].tolist()
+def sensitivity_text(frame: pd.DataFrame) -> str:
+    """What the frame says about the headline, every constant that flips it named."""
+    base, rows = frame.iloc[0], frame.iloc[1:]
+    interval = f"[{base['lead_from_low']:+.1f}, {base['lead_to_low']:+.1f}]"
+    clearly, barely = (", ".join(rows.loc[rows["flips"] == kind, "constant"]) for kind in ("clearly", "yes"))
+    found = [f"It flips for sure inside the range of {clearly}." if clearly else ""]
+    found += [f"It flips, but within the intervals, inside the range of {barely}." if barely else ""]
+    found = [text for text in found if text] or ["No constant flips it inside its range."]
+    return (
+        f"Does the ranking hold? As given, {base['best']} is ahead of {base['second']} by {base['lead_low']:+.1f} ms "
+        f"{interval} on {base['episodes']} episodes; one device constant at a time was taken to both ends of its range "
+        f"({(rows['swing'] > 0.0).sum()} of {len(rows)} change anything). {' '.join(found)}"
+    )
 
 
 def draw_sensitivity(frame: pd.DataFrame) -> Drawing:
@@ -146,7 +158,7 @@ def _row(constant: str, device: Device, *ends: tuple[Outcome, Outcome]) -> dict[
     return row
 
 
-def _flips(row: dict[str, float], lead: float) -> str:
+def _flips(row: dict[Hashable, Any], lead: float) -> str:
     """Whether the one that is ahead as given falls behind at an end."""
     sign = 1.0 if lead >= 0.0 else -1.0
     if all(sign * row[f"lead_{end}"] >= 0.0 for end in ENDS):

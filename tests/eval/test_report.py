@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 import pytest
 
 from eval.metrics import deadline_streams
-from eval.report import report_html
+from eval.report import make_report
 from eval.summary import stream_frame, summary_frame
 from eval.table import interval_text, number, percent, results_table, trade_off_markdown
 from eval.theme import COLOURS, MARKERS, scheduler_slots
@@ -19,7 +19,7 @@ def summary(short_outcomes):
 
 @pytest.fixture(scope="module")
 def page(short_plan, short_outcomes, summary):
-    return report_html(short_plan, short_outcomes, summary, stream_frame(short_outcomes))
+    return make_report(short_plan, short_outcomes, summary, stream_frame(short_outcomes)).html
 
 
 def test_opens_offline(page):
@@ -72,7 +72,8 @@ def test_a_latency_curve_for_whoever_finished_jobs(page, short_outcomes):
 def test_bars_are_as_long_as_the_shares(page, summary):
     widths = {}
     for name in NAMES:
-        path = re.search(rf'id="s0-busy-bar-dma-{name}"><title>[^<]*</title>\s*<path d="M ([\d.]+) [\d.]+\s*L ([\d.]+)', page)
+        mark = rf'id="s0-busy-bar-dma-{name}"><title>[^<]*</title>'
+        path = re.search(rf'{mark}\s*<path d="M ([\d.]+) [\d.]+\s*L ([\d.]+)', page)
         widths[name] = float(path[2]) - float(path[1])
     shares = summary.set_index("scheduler")["dma_busy"]
     for name in NAMES:
