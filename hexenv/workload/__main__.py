@@ -38,12 +38,13 @@ def main(arguments: list[str] | None = None) -> int:
         help="instead show what each published kernel idea would change, in percent",
     )
     group = parser.add_argument_group("model files")
-    group.add_argument("--gguf", type=Path, metavar="FILE", help="instead show a language model and its times")
+    kind = group.add_mutually_exclusive_group()
+    kind.add_argument("--gguf", type=Path, metavar="FILE", help="instead show a language model and its times")
     group.add_argument(
         "--context", type=int, default=1024, metavar="N", help="tokens before a step (default: %(default)s)"
     )
     group.add_argument("--prompt", type=int, default=512, metavar="N", help="tokens of a prompt (default: %(default)s)")
-    group.add_argument("--onnx", type=Path, metavar="FILE", help="instead show what each part of a model becomes")
+    kind.add_argument("--onnx", type=Path, metavar="FILE", help="instead show what each part of a model becomes")
     group.add_argument("--batch", type=int, metavar="N", help="size of the first axis of ONNX inputs, where it is free")
     group.add_argument("--axis", type=_size, action="append", default=[], metavar="NAME=N", help="size of a free axis")
     group.add_argument(
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="INPUT=X",
         help="value of an input with one element",
     )
-    group.add_argument("--log", type=Path, metavar="FILE", help="instead show what a profile log of llama.cpp holds")
+    kind.add_argument("--log", type=Path, metavar="FILE", help="instead show what a profile log of llama.cpp holds")
     group.add_argument("--weights", choices=get_args(Weight), help="format of the weights where a log has no types")
     options = parser.parse_args(arguments)
     if options.log:
