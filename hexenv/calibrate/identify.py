@@ -136,7 +136,7 @@ def _least_known(normalised: np.ndarray, half: np.ndarray) -> tuple[list[int], s
     """Columns of which one has to go, and why: any, those that say nearly the same, or the least certain one."""
     rows, columns = normalised.shape
     if rows <= columns:
-        return list(range(columns)), f"{rows} distinct observations do not suffice for one more constant"
+        return list(range(columns)), f"too few distinct observations ({rows}) for this one as well"
     _, values, directions = np.linalg.svd(normalised)
     members = [int(k) for k in np.flatnonzero(np.abs(directions[-1]) >= TAKES_PART)]
     if values[-1] < COLLINEAR and len(members) > 1:

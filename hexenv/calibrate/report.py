@@ -63,7 +63,7 @@ def constants_table(calibration: Calibration) -> Table:
     """Facts and fitted constants beside the base device."""
     device, base = calibration.device, calibration.base
     rows = [
-        (name, f"{base.constants[name].value:g}", f"{value:g}", device.constants[name].unit, "as logged", "", "C")
+        (name, f"{base.constants[name].value:.0f}", str(value), device.constants[name].unit, "as logged", "", "C")
         for name, value in calibration.facts.items()
     ]
     for one in calibration.estimates:
