@@ -33,6 +33,16 @@ _EXPLAIN_OPTIONS: tuple[tuple[str, Any, str], ...] = (
 )
 """Options that go with ``--explain``."""
 
+_GO_WITH = {
+    "compare": {"schedulers"},
+    "replay": {"rows", "workers"},
+    "update": {"out", "workers"},
+    "check": {"out", "workers"},
+}
+"""Commands on results that exist already, and the options that go with each."""
+_SHOWN = 40
+"""Differences of a replay that are printed."""
+
 
 def make_parser() -> argparse.ArgumentParser:
     """All options."""
@@ -99,18 +109,54 @@ def make_parser() -> argparse.ArgumentParser:
     )
     for name, kind, text in _EXPLAIN_OPTIONS:
         group.add_argument(f"--{name}", type=kind, default=argparse.SUPPRESS, metavar="N", help=text)
+    _add_result_options(parser)
     add_engine_options(parser)
     return parser
 
 
+def _add_result_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("results that exist already")
+    group.add_argument(
+        "--compare",
+        type=Path,
+        nargs=2,
+        metavar="FILE",
+        help="two episodes.csv: paired difference, interquartile mean and probability of improvement of each scheduler "
+        "that both have (or of one, or of one of each file: --schedulers A,B); refused unless game and episodes agree",
+    )
+    group.add_argument(
+        "--replay",
+        type=Path,
+        metavar="FILE",
+        help="play the rows of an episodes.csv again, from the plan.json beside it; exit code 1 on any difference",
+    )
+    group.add_argument("--rows", type=int, metavar="N", help="with --replay: only so many rows, evenly spread")
+    group.add_argument(
+        "--update",
+        type=Path,
+        metavar="FILE",
+        help="a document: make the table in each marked block again, by the command that stands in the block",
+    )
+    group.add_argument(
+        "--check", type=Path, metavar="FILE", help="the same, but only say what differs; exit code 1 if anything does"
+    )
+
+
 @command
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code: 0, 2 for wrong input, 130 when interrupted."""
+    """Run the command; returns its exit code: 0, 1 where results differ, 2 for wrong input, 130 when interrupted."""
     options = vars(make_parser().parse_args(argv))
     if options["report"] is not None and (options["out"] is not None or options["explain"]):
         raise ConfigError(
             "--report DIR names the folder for the results; it goes neither with --out nor with --explain"
         )
+    _refuse_strangers(options)
+    if options["compare"]:
+        return _compare(options)
+    if options["replay"]:
+        return _replay(options)
+    if options["update"] or options["check"]:
+        return _tables_of_document(options)
     if options["explain"]:
         _explain(options)
     elif given := [name for name, _, _ in _EXPLAIN_OPTIONS if name in options]:
@@ -125,7 +171,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _explain(options: dict[str, Any]) -> None:
     from eval.explain import BASELINES, Question, explain
-
     from eval.runner import plan_of_run
 
     if options["markdown"]:
@@ -147,6 +192,62 @@ def _explain(options: dict[str, Any]) -> None:
     words = [word for name, value in given.items() for word in (f"--{name}", _text(value))]
     plan = replace(plan, command=("--explain", *plan.command, *words))
     explain(plan, explained, Question(**given), folder, run)
+
+
+def _refuse_strangers(options: dict[str, Any]) -> None:
+    """Refuse options that do not go together."""
+    given = {name for name, value in options.items() if value is not None and value is not False}
+    for name, others in _GO_WITH.items():
+        if name in given and given - {name} - others:
+            raise ConfigError(f"{flag(min(given - {name} - others))} cannot be given with {flag(name)}")
+    if "rows" in given and "replay" not in given:
+        raise ConfigError("--rows goes with --replay, which was not given")
+
+
+def _compare(options: dict[str, Any]) -> int:
+    from eval.compare import compare, comparison_markdown
+
+    first, second = options["compare"]
+    print(comparison_markdown(compare(first, second, options["schedulers"] or ())))
+    return 0
+
+
+def _replay(options: dict[str, Any]) -> int:
+    from eval.replay import replay
+
+    found = replay(options["replay"], options["rows"], _workers(options))
+    for difference in found.differences[:_SHOWN]:
+        print(difference)
+    if len(found.differences) > _SHOWN:
+        print(f"and {len(found.differences) - _SHOWN} more")
+    rows = len({difference.row for difference in found.differences})
+    print(f"{found.rows} rows replayed, {rows or 'none'} with a difference")
+    for line in found.changed:
+        print(f"note: {line}")
+    return 1 if found.differences else 0
+
+
+def _tables_of_document(options: dict[str, Any]) -> int:
+    from eval import document
+    from eval.runner import check, play_all
+    from eval.summary import summary_frame
+    from eval.table import trade_off_markdown
+    from eval.units import FOLDER
+    from hexenv.files import require_writable
+
+    def make(arguments: Sequence[str]) -> str:
+        asked = vars(make_parser().parse_args(arguments))
+        plan, folder = _plan({**asked, "out": options["out"] or asked["out"]})
+        work = check(plan)
+        require_writable(folder)
+        return trade_off_markdown(summary_frame(play_all(plan, work, _workers(options), folder / FOLDER)))
+
+    if options["update"]:
+        print(f"{options['update']}: {'updated' if document.update(options['update'], make) else 'nothing to change'}")
+        return 0
+    lines = document.stale(options["check"], make)
+    print("\n".join(lines) or f"{options['check']}: as its commands print it")
+    return 1 if lines else 0
 
 
 def _workers(options: dict[str, Any]) -> int:
@@ -173,9 +274,8 @@ def _plan(options: dict[str, Any]) -> tuple[Plan, Path]:
 
 
 def _plan_of_rules(options: dict[str, Any], folder: Path) -> Plan:
-    from hexenv.workload import scenario_names
-
     from eval.runner import EPISODES, Plan
+    from hexenv.workload import scenario_names
 
     settings = engine_settings(options)
     scenarios, names = options["scenario"] or scenario_names(), options["schedulers"] or agents.names()

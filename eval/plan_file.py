@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import agents
 from agents.scheduler import Scheduler
-from eval.identity import code_hash, config_hash, file_hash, scheduler_hash
+from eval.identity import code_hash, file_hash, scheduler_hash
 from eval.trained import Trained
 from hexenv import __version__
 from hexenv.errors import ConfigError
@@ -25,7 +25,7 @@ _PACKAGES = ("numpy", "numba", "torch")
 
 def plan_text(plan: Plan, folder: Path) -> str:
     """The content of ``plan.json`` in ``folder``; paths are relative to it."""
-    parts = [plan.config(name) for name in plan.scenarios]
+    configs = {plan.config_hash(name): plan.config(name) for name in plan.scenarios}
     values = {
         "scenarios": [_path_from(folder, name) for name in plan.scenarios],
         "device": _path_from(folder, plan.device),
@@ -37,7 +37,7 @@ def plan_text(plan: Plan, folder: Path) -> str:
         "code": code_hash(),
         "versions": {"hexenv": __version__, "python": platform.python_version()}
         | {name: importlib.metadata.version(name) for name in _PACKAGES},
-        "configs": {str(part["scenario"]): {"config": config_hash(part), **part} for part in parts},
+        "configs": {parts["scenario"]: {"config": config, **parts} for config, parts in configs.items()},
     }
     return json.dumps(values, indent=2) + "\n"
 

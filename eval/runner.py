@@ -14,7 +14,7 @@ from eval.identity import EXECUTION, config_hash, config_parts
 from eval.play import Outcome, join
 from eval.summary import episode_frame, stream_frame, summary_frame
 from eval.table import console, results_table, trade_off_markdown
-from eval.trained import Trained, trained_runs
+from eval.trained import Trained, train_seed_of, trained_runs
 from eval.units import FOLDER, Unit, all_cores, cut, play_units, require_workers
 from hexenv.engine.layout import Tables
 from hexenv.files import csv_text, require_writable, write_all
@@ -49,6 +49,10 @@ class Plan:
         settings = {name: value for name, value in self.settings.items() if name not in EXECUTION}
         return config_parts(build(scenario, self.device, self.split, **settings))
 
+    def config_hash(self, scenario: str) -> str:
+        """Short hash of :meth:`config`."""
+        return config_hash(self.config(scenario))
+
 
 def execute(plan: Plan, folder: Path, markdown: bool = False, workers: int = 1, full: bool = False) -> Path:
     """Check the plan and the folder, play, print the tables and write all results; returns the report's path.
@@ -80,12 +84,11 @@ def play_all(plan: Plan, work: Work, workers: int = 1, kept: Path | None = None)
     """
     units: list[list[Unit]] = [cut(scheduler, tables, episodes) for scheduler, tables, episodes in work]
     blocks = iter(play_units([unit for own in units for unit in own], workers, kept))
-    configs = [config_hash(plan.config(scenario)) for scenario in plan.scenarios for _ in plan.schedulers]
-    outcomes = []
-    for (scheduler, tables, _), own, config in zip(work, units, configs, strict=True):
-        seed = scheduler.train_seed if isinstance(scheduler, Trained) else None
-        outcomes.append(join(scheduler.name, tables, [next(blocks) for _ in own], config, seed))
-    return outcomes
+    configs = [plan.config_hash(scenario) for scenario in plan.scenarios for _ in plan.schedulers]
+    return [
+        join(scheduler.name, tables, [next(blocks) for _ in own], config, train_seed_of(scheduler))
+        for (scheduler, tables, _), own, config in zip(work, units, configs, strict=True)
+    ]
 
 
 def publish(
@@ -99,7 +102,6 @@ def publish(
     """Write CSV files, plan and report into ``folder``; print the tables (or one in Markdown) and the report's path."""
     from eval.plan_file import PLAN, plan_text
     from eval.report import make_report  # matplotlib takes a second to import: not before it is needed
-
     from eval.report_files import CHARTS, files_beside, pictures
 
     summary, streams = summary_frame(outcomes), stream_frame(outcomes)

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from agents.learned import CHECKPOINT, Learned
+from agents.scheduler import Scheduler
 from hexenv.errors import ConfigError
 
 _MAY_DIFFER = ("seed", "checkpoint_s", "eval_episodes", "torch_threads")
@@ -37,6 +38,11 @@ class Trained(Learned):
     def checkpoint(self) -> Path:
         """The file that the policy comes from."""
         return self.folder / CHECKPOINT
+
+
+def train_seed_of(scheduler: Scheduler) -> int | None:
+    """Seed of the training run that a scheduler comes from; None for a rule."""
+    return scheduler.train_seed if isinstance(scheduler, Trained) else None
 
 
 def trained_runs(folders: Sequence[Path]) -> list[Trained]:

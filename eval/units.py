@@ -11,7 +11,9 @@ import copy
 import json
 import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -130,11 +132,25 @@ def _in_processes(jobs: Sequence[_Job], workers: int) -> Iterator[tuple[int, Blo
     """Number and block of each job, as they are done."""
     lean = [(i, replace(unit, tables=replace(unit.tables, costs=())), file) for i, unit, file in jobs]
     parallel = Parallel(n_jobs=min(workers, len(jobs)), return_as="generator_unordered", batch_size=1, max_nbytes=None)
-    yield from parallel(delayed(_work)(job) for job in lean)
+    with _children_ignore_interrupt():
+        finished = parallel(delayed(_work)(job) for job in lean)
+    yield from finished
+
+
+@contextmanager
+def _children_ignore_interrupt() -> Iterator[None]:
+    """Processes started inside ignore Ctrl-C, which reaches all of a terminal's: this one ends them, without noise."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _work(job: _Job) -> tuple[int, Block]:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the first one ends the others
     i, unit, file = job
     return i, _play(unit, file)
 
