@@ -106,9 +106,10 @@ def publish(
 
     summary, streams = summary_frame(outcomes), stream_frame(outcomes)
     results = {"summary": summary, "streams": streams, "episodes": episode_frame(outcomes)}
+    plan_json = plan_text(plan, folder)  # before the report starts the plan's schedulers for its timelines
     report = make_report(*one_run_each(plan, outcomes), summary, streams, full, workers, folder / FOLDER)
     files: dict[str, str | bytes] = {f"{stem}.csv": csv_text(frame) for stem, frame in results.items()}
-    files |= {PLAN: plan_text(plan, folder), REPORT: report.html}
+    files |= {PLAN: plan_json, REPORT: report.html}
     if full:
         files |= files_beside(plan, report, results)
         require_writable(folder / CHARTS)
