@@ -1,0 +1,1 @@
+"""Studies: one question each, answered by one command: ``python -m eval.studies NAME``."""
