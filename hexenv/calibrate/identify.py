@@ -103,14 +103,16 @@ def identify(
     free = [i for i in range(len(names)) if i not in reasons]
     held = [int(i) for i in np.flatnonzero(touched) if i not in free]
     while free:
-        half, noise = _half_widths(weighted, free, held, doubts, scale)
+        half, noise, carried = _half_widths(weighted, free, held, doubts, scale)
         if (half <= WIDEST).all():
             return Identified(tuple(free), half, noise, reasons)
         worst, why = _least_known(weighted[:, free] / sizes[free], half)
         group = [free[k] for k in worst]
         drop = min(group, key=lambda i: sizes[i])
-        others = ", ".join(names[i] for i in group if i != drop)
-        reasons[drop] = why.format(others=others)
+        reasons[drop] = why.format(others=", ".join(names[i] for i in group if i != drop))
+        leans = carried[free.index(drop)]
+        if len(group) == 1 and np.linalg.norm(leans) > noise[free.index(drop)]:
+            reasons[drop] += f": it leans on {names[held[int(np.argmax(np.abs(leans)))]]}"
         free.remove(drop)
         held.append(drop)
     return Identified((), np.zeros(0), np.zeros(0), reasons)
@@ -118,18 +120,20 @@ def identify(
 
 def _half_widths(
     weighted: np.ndarray, free: Sequence[int], held: Sequence[int], doubts: np.ndarray, scale: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Half-widths of the 95 % intervals of the free columns, and their standard errors from residuals alone."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the free columns: half-widths of the 95 % intervals, standard errors from residuals alone, both float (free,),
+    and what the doubt about each held column adds, float (free, held)."""
     columns = weighted[:, list(free)]
     freedom = len(weighted) - len(free)
     if freedom < 1:
-        return np.full(len(free), np.inf), np.full(len(free), np.inf)
+        return np.full(len(free), np.inf), np.full(len(free), np.inf), np.zeros((len(free), len(held)))
     inverse = np.linalg.pinv(columns, rcond=1e-10)
     noise = scale * np.linalg.norm(inverse, axis=1)
     if np.linalg.matrix_rank(columns) < len(free):
         noise = np.full(len(free), np.inf)
     carried = inverse @ (weighted[:, list(held)] * doubts[list(held)])
-    return np.hypot(student.ppf(0.975, freedom) * noise, 2.0 * np.linalg.norm(carried, axis=1)), noise
+    half = np.hypot(student.ppf(0.975, freedom) * noise, 2.0 * np.linalg.norm(carried, axis=1))
+    return half, noise, carried
 
 
 def _least_known(normalised: np.ndarray, half: np.ndarray) -> tuple[list[int], str]:

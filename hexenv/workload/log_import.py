@@ -139,7 +139,7 @@ class _Builder:
         if in_place:
             self.state.add(output)
         self._made[output] = (output,)
-        self.nodes.append(Node(self._node_name(output), operator, reads, (output,)))
+        self.nodes.append(Node(f"{len(self.nodes)}.{output}", operator, reads, (output,)))
         if op.name.split("+").count(PRODUCT) > 1:
             self._unnamed = (output,)
 
@@ -147,9 +147,6 @@ class _Builder:
         if tensor in self._made:
             return self._made[tensor]
         return (tensor, *self._unnamed) if not tensor.endswith(PARAMETERS) else (tensor,)
-
-    def _node_name(self, output: str) -> str:
-        return f"{len(self.nodes)}.{output}"
 
 
 def _base(name: str) -> str:

@@ -102,6 +102,7 @@ def test_collinear_columns_are_held_and_their_range_is_carried() -> None:
     assert found.half_widths[0] == pytest.approx(2 * 0.1 * 0.5, rel=0.3)
     unsure = identify(weighted, ["big", "small", "fixed"], np.array([0.1, 2 * WIDEST, 0.1]), 1.0, {})
     assert 0 not in unsure.free
+    assert unsure.refused[0].endswith("it leans on small")
 
 
 def test_events_show_what_times_of_whole_operators_hide(v79: Device) -> None:

@@ -132,6 +132,17 @@ def test_torn_lines_of_two_writers_are_all_accounted_for(sizes: list[int]) -> No
     assert log.counts.get("read", 0) == sum(content(log).values())
 
 
+@given(st.lists(st.tuples(PLACES, st.text(max_size=3)), min_size=1, max_size=8))
+def test_damage_of_any_kind_is_counted_not_raised(wounds: list[tuple[int, str]]) -> None:
+    text = samples.ALL
+    for place, wound in wounds:
+        text = text[:place] + wound + text[place + 1 :]
+    log = read(text)
+    assert log.counts.get("read", 0) == sum(content(log).values())
+    for ops in log.executions():
+        assert ops
+
+
 @given(st.binary(max_size=400))
 def test_bytes_of_any_kind_are_read(tmp_path_factory: pytest.TempPathFactory, garbage: bytes) -> None:
     path = tmp_path_factory.mktemp("log") / "log.txt"
