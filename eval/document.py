@@ -64,14 +64,19 @@ def current(path: Path, make: Callable[[Sequence[str]], str]) -> tuple[str, str]
     Raises:
         ConfigError: the document cannot be read, or a block is wrong.
     """
+    made = {block.arguments: make(block.arguments) for block in blocks_of(_read(path), path)}
+    fresh = text = _read(path)  # again, since commands take minutes and a document is edited
+    for block in reversed(blocks_of(text, path)):
+        if block.arguments in made:
+            fresh = fresh[: block.start] + made[block.arguments] + "\n" + fresh[block.end :]
+    return text, fresh
+
+
+def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"document {path}: cannot be read ({error.strerror})") from error
-    fresh = text
-    for block in reversed(blocks_of(text, path)):
-        fresh = fresh[: block.start] + make(block.arguments) + "\n" + fresh[block.end :]
-    return text, fresh
 
 
 def update(path: Path, make: Callable[[Sequence[str]], str]) -> bool:

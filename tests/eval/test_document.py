@@ -63,6 +63,16 @@ def test_the_note_below_a_table_is_replaced_with_it(document):
     assert stale(document, lambda arguments: "| a |\n\n*note 2*") == []
 
 
+def test_what_is_written_while_the_command_runs_stays(document):
+    def slow(arguments):
+        document.write_text(document.read_text() + "A late line.\n")
+        return "| a |"
+
+    assert update(document, slow)
+    assert document.read_text().endswith("A late line.\n")
+    assert "| a |" in document.read_text()
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

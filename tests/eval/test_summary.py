@@ -86,3 +86,21 @@ def test_verdict_follows_the_interval(outcome_of, lead, words):
 def test_verdict_without_a_learned_policy(outcomes):
     assert "the best scheduler (edf) beats serial: +6.0" in verdict(summary_frame(outcomes[:2]))
     assert verdict(summary_frame(outcomes[1:2])) == "On toy, serial has the highest return of all that ran."
+
+
+def test_score_and_probability_of_improvement(outcomes):
+    summary = summary_frame(outcomes).set_index("scheduler")
+    assert list(summary["score"]) == pytest.approx([1.0, 0.0, 8.0 / 6.0])
+    assert list(summary["beats_best_rule"]) == [0.5, 0.0, 0.875]
+    assert summary.loc["edf", "return_iqm"] == pytest.approx(31.5)
+    assert (summary["return_iqm_low"] <= summary["return_iqm"]).all()
+    assert list(summary["train_seeds"]) == [0, 0, 1]
+
+
+def test_no_score_without_serial(outcomes):
+    assert np.isnan(summary_frame([outcomes[0], outcomes[2]])["score"]).all()
+
+
+def test_the_clairvoyant_is_never_the_best_rule(outcomes, outcome_of):
+    oracle = outcome_of("oracle", np.full(4, 99.0))
+    assert best_rule_of([*outcomes, oracle]).scheduler == "edf"
