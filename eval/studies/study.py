@@ -28,6 +28,8 @@ EPISODES = 40
 """Held-out episodes of each entry in each cell."""
 _LANES = 64
 _PARTS = {"return": ("return", None), "throughput": ("credit_ms", "simulated_ms"), "miss_rate": ("misses", "due")}
+_EPISODE_DECIMALS = 6
+"""Of an episode's figures: ms to the ns."""
 _DECIMALS = 4
 """Of a summary: far below what the intervals resolve, far above the rounding of sums."""
 
@@ -129,7 +131,7 @@ def play_entry(cell: Cell, entry: Entry, count: int) -> pd.DataFrame:
             {**cell.labels, "entry": entry.label, **_episode_row(episode, lane, tables)}
             for episode, lane in zip(some, simulator.lanes, strict=True)
         ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).round(_EPISODE_DECIMALS)
 
 
 def _episode_row(episode: Episode, lane: np.void, tables: Tables) -> dict[str, Any]:

@@ -30,6 +30,7 @@ _ENTRIES = (
     Entry(_FASTEST, "online_pairs"),
     Entry("to HMX, up to 1.1", "online_pairs", offer=leaning_to(_MATRIX, 1.1)),
     Entry("to HMX, up to 1.3", "online_pairs", offer=leaning_to(_MATRIX, 1.3)),
+    Entry("to HMX, up to 2", "online_pairs", offer=leaning_to(_MATRIX, 2.0)),
     Entry(_ALL, "online_pairs", offer=leaning_to(_MATRIX, np.inf)),
     Entry("to HVX, up to 1.3", "online_pairs", offer=leaning_to((Version.HVX,), 1.3)),
     Entry("chosen online", "online_versions"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eval.trace.events import Process, Span, TraceFile, Value
 from eval.trace.recording import Recording, Stage, arrows, vtcm_levels
 from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Event, Mode
@@ -23,11 +25,17 @@ def add_engine(file: TraceFile, recording: Recording) -> None:
     _add_decisions(process, decisions, recording)
     _add_deadlines(process, deadlines, recording)
     spans = [_add_stage(process, slots[stage.slot], stage, recording.mode) for stage in recording.stages]
-    for source, target in arrows(recording):
-        file.flow(recording.tables.stream_names[recording.stages[target].stream], spans[source], spans[target], process)
+    add_arrows(file, process, recording, spans)
     _add_jobs(process, recording)
     _add_engines(process, recording)
     _add_vtcm(process, recording)
+
+
+def add_arrows(file: TraceFile, process: Process, recording: Recording, spans: Sequence[Span]) -> None:
+    """An arrow to each stage of a job from the one it waited for last; ``spans`` are the stages' bars."""
+    for source, target in arrows(recording):
+        name = recording.tables.stream_names[recording.stages[target].stream]
+        file.flow(name, spans[source], spans[target], process)
 
 
 def _add_decisions(process: Process, thread: int, recording: Recording) -> None:
@@ -52,11 +60,9 @@ def _add_deadlines(process: Process, thread: int, recording: Recording) -> None:
     finish_ns = {(int(r["stream"]), int(r["job"])): int(r["t_ns"]) for r in recording.of(Event.FINISH)}
     for record in recording.of(Event.ARRIVE):
         stream, job = int(record["stream"]), int(record["job"])
-        due_ns = (
-            int(record["t_ns"]) + int(relative_ns[stream])
-            if relative_ns[stream] < NO_DEADLINE
-            else recording.end_ns + 1
-        )
+        if relative_ns[stream] >= NO_DEADLINE:
+            continue
+        due_ns = int(record["t_ns"]) + int(relative_ns[stream])
         if due_ns <= recording.end_ns and finish_ns.get((stream, job), due_ns + 1) <= due_ns:
             spare_us = (due_ns - finish_ns[stream, job]) / 1e3
             args: dict[str, Value] = {"stream": names[stream], "job": job, "spare_us": spare_us}
