@@ -354,7 +354,7 @@ def _bound_text(bound: Bound) -> str:
         "against what the engines give, future known)."
     )
     if bound.throughput_without_miss is None:
-        return f"{text} The linear program with deadlines would take {bound.seconds:.0f} s an episode and was left out."
+        return f"{text} The linear program with deadlines was left out: {bound.stages} stages an episode are too many."
     return (
         f"{text} Red dash: a schedule without a miss stays below {bound.throughput_without_miss:.3f} (linear program)."
     )

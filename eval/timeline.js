@@ -34,9 +34,9 @@ function timeline(root, data) {
 
   function axis(parts) {
     const bottom = HEIGHT * data.takes.length;
-    const raw = (end - start) / Math.max(2, Math.floor((width - gutter) / 90)), power = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map(k => k * power).find(s => s >= raw);
-    const digits = Math.max(0, 4 - Math.floor(Math.log10(step) + 1e-9));
+    const raw = (end - start) / Math.max(2, Math.floor((width - gutter) / 60)), power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 2.5, 5, 10].map(k => k * power).find(s => s >= raw);
+    const digits = (String(Number((step / 1e4).toPrecision(3))).split(".")[1] || "").length;
     for (let t = Math.ceil(start / step) * step; t <= end; t += step) {
       parts.push(`<line class="tick" x1="${x(t).toFixed(1)}" x2="${x(t).toFixed(1)}" y1="0" y2="${bottom}"/>`);
       if (x(t) < width - 14) parts.push(`<text class="label" text-anchor="middle" x="${x(t).toFixed(1)}" y="${bottom + 12}">${(t / 1e4).toFixed(digits)}</text>`);

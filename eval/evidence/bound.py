@@ -1,11 +1,10 @@
-"""What no schedule can exceed: a ceiling on throughput, and the linear program where it is quick.
+"""What no schedule can exceed: a ceiling on throughput, and the linear program where it is small.
 
 Both hold for every scheduler in every mode that the schedulers ran in, on these very episodes.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,15 +12,20 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from eval.bounds.ceiling import throughput_ceiling
+from eval.bounds.demand import demands_of
 from eval.bounds.gaps import tables_of
+from eval.bounds.jobs import episode_jobs
 from eval.bounds.relaxation import return_bound
 from eval.episodes import Episode
 from eval.play import Outcome
 from eval.progress import progress_bar
 from hexenv.engine.layout import Tables
 
-PATIENCE_S = 1.0
-"""The linear program is left out if an episode takes longer in one mode."""
+MOST_STAGES = 8000
+"""The linear program is left out if an episode could bring more: it takes about a second in one mode up to there.
+
+(A limit in seconds would let the machine decide what a report says.)
+"""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,8 @@ class Bound:
     """Reference work in a ms, whatever is missed."""
     return_: float | None = None
     """Return of an episode, ms; None where the program would take too long."""
-    seconds: float = 0.0
-    """What its first episode took in one mode."""
+    stages: int = 0
+    """What the largest episode could bring."""
     horizon_ms: float = 1.0
 
     @property
@@ -47,18 +51,17 @@ def bound_of(outcomes: Sequence[Outcome], episodes: Sequence[Episode], workers: 
     modes = tables_of(outcomes)
     horizon_ms = float(modes[0].config["horizon_ns"][0]) / 1e6
     ceiling = max(throughput_ceiling(tables, episodes) for tables in modes)
-    began = time.process_time()
-    return_bound(modes[0], episodes[0])
-    seconds = time.process_time() - began
-    if seconds > PATIENCE_S:
-        return Bound(ceiling, None, seconds, horizon_ms)
+    demands = demands_of(modes[0])
+    sizes = [sum(len(job.ops) for job in episode_jobs(modes[0], episode, demands)) for episode in episodes]
+    if max(sizes) > MOST_STAGES:
+        return Bound(ceiling, None, max(sizes), horizon_ms)
     bounds: list[float] = []
     with progress_bar(len(episodes)) as bar:
         bar.begin(f"{modes[0].scenario}, bounds", 0)
         for bound in Parallel(workers, return_as="generator")(delayed(_highest)(modes, one) for one in episodes):
             bounds.append(bound)
             bar.update(len(bounds))
-    return Bound(ceiling, float(np.mean(bounds)), seconds, horizon_ms)
+    return Bound(ceiling, float(np.mean(bounds)), max(sizes), horizon_ms)
 
 
 def _highest(modes: Sequence[Tables], episode: Episode) -> float:

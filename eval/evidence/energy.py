@@ -48,6 +48,6 @@ def draw_energy(frame: pd.DataFrame) -> Drawing:
     axes.tick_params(axis="y", labelcolor=light("ink"), length=0)
     axes.set_ylim(len(frame) - 0.5, -0.5)
     axes.set_xlim(left=0.0)
-    axes.set_xlabel("mJ for a ms of reference work (proxy, confidence D)")
+    axes.set_xlabel("mJ a ms of reference work (proxy)")
     axes.grid(True, axis="x", linewidth=0.6)
     return drawing

@@ -22,6 +22,8 @@ def jit_frame(context: Context) -> pd.DataFrame:
     Returns in ms of reference work an episode; changes are to ``off``, with 95 % intervals.
     """
     fused = [o.scheduler for o in context.shown if int(o.tables.config["mode"][0]) in (Mode.FUSED, Mode.FUSED_SERIAL)]
+    if not fused:
+        return pd.DataFrame()
     games = [(name, context.tables(name, jit=state)) for name in fused for state in STATES]
     played = context.play(games, EPISODES)
     rows = []

@@ -89,18 +89,13 @@ def draw_ladder(frame: pd.DataFrame) -> Drawing:
         )
         before = value
     for place, row in enumerate(frame.to_dict("records")):
-        plus = "+ " if place else ""
-        axes.text(
-            0.0, place - 0.3, f"{plus}{row['adds']}", transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5
-        )
-        name = axes.text(
-            1.0, place - 0.3, row["scheduler"], ha="right", va="bottom", fontsize=7.5, color=light("muted")
-        )
-        name.set_transform(axes.get_yaxis_transform())
+        text = f"{'+ ' if place else ''}{row['adds']} ({row['scheduler']})"
+        axes.text(0.0, place - 0.3, text, transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_ylim(len(frame) - 0.55, -0.75)
-    axes.margins(x=0.16)
+    low, high = axes.dataLim.intervalx
+    axes.set_xlim(low - 0.14 * (high - low), high + 0.2 * (high - low))
     axes.set_xlabel("return, ms of reference work an episode")
     axes.grid(True, axis="x", linewidth=0.6)
     return drawing
