@@ -12,9 +12,11 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +153,22 @@ def _children_ignore_interrupt() -> Iterator[None]:
 
 
 def _work(job: _Job) -> tuple[int, Block]:
+    _end_with_parent()
     i, unit, file = job
     return i, _play(unit, file)
+
+
+@lru_cache(maxsize=1)  # once a process
+def _end_with_parent() -> None:
+    """See to it that this process ends when the one that started it has been killed."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _to_json(block: Block) -> str:

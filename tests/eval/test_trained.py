@@ -1,9 +1,13 @@
+import io
 import json
+import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+from agents.learned import CHECKPOINT, POLICY
 from eval.__main__ import main
 from eval.plan_file import PLAN
 from eval.runner import check, one_run_each, plan_of_runs, play_all
@@ -15,16 +19,29 @@ from hexenv.errors import ConfigError
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """A folder with three runs, trained for a moment with seeds 0 to 2."""
-    from train.__main__ import main as train
-
+def runs(trained, tmp_path_factory):
+    """A folder with three runs that differ in their seed, and in their weights as different seeds make them differ."""
     folder = tmp_path_factory.mktemp("seeds")
-    options = ["--steps", "128", "--lanes", "4", "--rollout", "32", "--minibatch", "64", "--epochs", "1"]
     for seed in range(3):
-        own = ["--out", str(folder / f"seed{seed}"), "--seed", str(seed), "--horizon-us", "10000", "--no-eval"]
-        assert train([*own, *options]) == 0
+        run = folder / f"seed{seed}"
+        run.mkdir()
+        config = json.loads((trained / "config.json").read_text())
+        config["train"]["seed"] = seed
+        (run / "config.json").write_text(json.dumps(config))
+        with zipfile.ZipFile(trained / CHECKPOINT) as old, zipfile.ZipFile(run / CHECKPOINT, "w") as new:
+            for name in old.namelist():
+                new.writestr(name, disturbed(old.read(name), seed) if name == POLICY else old.read(name))
     return folder
+
+
+def disturbed(policy, seed):
+    """The weights in ``policy.pth`` with noise on them."""
+    state = torch.load(io.BytesIO(policy), weights_only=True)
+    generator, buffer = torch.Generator().manual_seed(seed), io.BytesIO()
+    torch.save(
+        {name: value + 0.3 * torch.randn(value.shape, generator=generator) for name, value in state.items()}, buffer
+    )
+    return buffer.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -139,7 +139,8 @@ def test_refuses_no_workers_in_code():
         units.require_workers(0)
 
 
-def test_ctrl_c_keeps_what_was_played_and_the_next_run_goes_on(tmp_path):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_an_interrupted_run_keeps_what_was_played_and_the_next_goes_on(tmp_path, number, code):
     options = ["--scenario", "camera_decode", "--schedulers", "serial,random,slack_gate", "--horizon-us", "40000"]
     options += ["--episodes", "64", "--workers", "2", "--out", str(tmp_path)]
     folder = tmp_path / "units"
@@ -147,11 +148,14 @@ def test_ctrl_c_keeps_what_was_played_and_the_next_run_goes_on(tmp_path):
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         while process.poll() is None and not list(folder.glob("*.json")):
             time.sleep(0.01)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to all processes at once
-        _, error = process.communicate()
-    assert process.returncode == 130
-    assert error.splitlines()[-1] == "interrupted"
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does it: to all processes at once
+        else:
+            process.kill()
+        _, error = process.communicate(timeout=60)  # ends when the workers have ended, too
+    assert process.returncode == code
     assert "Traceback" not in error
+    assert error.endswith("interrupted\n") or number == signal.SIGKILL
     assert [path.name for path in tmp_path.iterdir()] == ["units"]
     before = kept(folder)
     assert 1 <= len(before) < 6
