@@ -163,7 +163,7 @@ class _Section:
             [
                 f"<h2>{escape(self.name)}</h2>",
                 f'<p class="verdict">{escape(first)}</p>',
-                *(f"<p>{escape(text)}</p>" for text in further),
+                *(f'<p class="quiet">{escape(text)}</p>' for text in further),
                 _legend(self.place, self.shown, len(self.summary)),
                 f'<div class="columns">{"".join(chart_html(chart, self._command) for chart in shown_charts)}</div>',
                 _timeline(takes, viewer_html(f"s{self.place}-viewer", takes, window), episode_text),
@@ -336,8 +336,8 @@ _COST_TEXT = (
 )
 _SENSITIVITY_TEXT = (
     "Lead of {best} over {second} in return, with each constant of the device at the low and at the high end of its "
-    "range, the others as given; thin lines: 95 % paired intervals. Left of the dashed line {second} is ahead. A star "
-    "marks constants whose range flips the ranking."
+    "range, the others as given: those that matter most. Thin lines: 95 % paired intervals. Left of the dashed line "
+    "{second} is ahead. A star marks constants whose range flips the ranking."
 )
 _TIMELINE_TEXT = (
     "Episode {place} (seed {seed}, load {load:g}), where the two differ most in misses; it opens at the first "

@@ -48,4 +48,4 @@ def draw_jit(frame: pd.DataFrame) -> Drawing:
         Series("cold", "cold_change", "hvx", "o", "cold_low", "cold_high"),
         Series("warm", "warm_change", "hmx", "s", "warm_low", "warm_high"),
     ]
-    return draw_dots(frame, series, "change of the return, ms of reference work an episode")
+    return draw_dots(frame, series, "change of the return, ms an episode")
