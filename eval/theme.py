@@ -156,7 +156,7 @@ def files_of(drawing: Figure) -> dict[str, bytes]:
     files = {}
     for ending, options in (("png", {"dpi": 200, "metadata": {"Software": None}}), ("svg", {"metadata": _UNDATED})):
         buffer = BytesIO()
-        drawing.savefig(buffer, format=ending, facecolor=light("surface"), **options)
+        drawing.savefig(buffer, format=ending, facecolor=light("surface"), bbox_inches="tight", **options)
         files[ending] = buffer.getvalue()
     return files
 
