@@ -17,6 +17,7 @@ from agents.scheduler import Scheduler
 from agents.search import oracle, search
 from agents.static_pairs import hfuse, static_pairs
 from agents.tacker import aker, tacker
+from agents.triage import TriageGate
 from agents.tuned import tuned_values
 from agents.uniform import Uniform
 from agents.window import window
@@ -58,6 +59,15 @@ _RULES: dict[str, Rule] = {
     "aker": Rule(aker, (Parameter("guard", _GUARDS),)),
     "slack_gate": Rule(slack_gate, (_SHARED_MARGIN,)),
     "slack_gate_tuned": Rule(slack_gate_tuned, (Parameter("margin_us", _MARGINS_US),), per_scenario=True),
+    "triage_gate": Rule(
+        TriageGate,
+        (
+            Parameter("margin_us", (750.0, 1500.0, 3000.0)),
+            Parameter("least_gain", (0.97, 1.001)),
+            Parameter("speed", (0.9, 1.0, 1.1)),
+            Parameter("rest_power", (1.0, 1.5, 2.0)),
+        ),
+    ),
 }
 
 _PLANNERS: dict[str, Rule] = {

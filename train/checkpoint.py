@@ -1,17 +1,13 @@
-"""What a training run leaves behind, written so that a crash at any instant leaves the last complete state.
+"""What PPO leaves behind, written so that a crash at any instant leaves the last complete state.
 
-``RUN/config.json`` holds all settings, the scenario and the versions, and never changes while the run trains;
 ``RUN/checkpoint.zip`` (the layout of Stable-Baselines3) holds policy, optimizer and counters.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import importlib.metadata
 import json
 import os
-import platform
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,54 +16,11 @@ from typing import Any
 from gymnasium import spaces
 
 from agents.learned import CHECKPOINT, build_actor, read_weights
-from hexenv import __version__
 from hexenv.errors import ConfigError
-from train.config import TrainConfig
 from train.ppo import TimedPPO
 
-CONFIG = "config.json"
-_PACKAGES = ("torch", "stable-baselines3", "sb3-contrib", "gymnasium", "numpy", "numba")
 _COUNTERS = ("num_timesteps", "_n_updates", "lane_episodes")
 """Attributes of the model that a resumed run takes over, as they are named in the checkpoint's ``data``."""
-
-
-def create_run(run: Path, config: TrainConfig) -> None:
-    """Make the folder of a new run and write its ``config.json``.
-
-    Raises:
-        ConfigError: the folder cannot be written, or already holds a run.
-    """
-    if (run / CONFIG).exists():
-        raise ConfigError(f"{run} already holds a run: go on with --resume {run}, or choose another --out")
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-        write_config(run, config)
-    except OSError as error:
-        raise ConfigError(f"output folder {run} cannot be written: {error.strerror}") from error
-
-
-def write_config(run: Path, config: TrainConfig) -> None:
-    """Write ``config.json`` atomically."""
-    versions = {"hexenv": __version__, "python": platform.python_version()}
-    versions |= {package: importlib.metadata.version(package) for package in _PACKAGES}
-    with _replacing(run / CONFIG) as temporary:
-        temporary.write_text(json.dumps({"train": dataclasses.asdict(config), "versions": versions}, indent=2) + "\n")
-
-
-def read_config(run: Path) -> TrainConfig:
-    """Settings of the run in folder ``run``.
-
-    Raises:
-        ConfigError: there is no run, or its ``config.json`` is broken.
-    """
-    path = run / CONFIG
-    try:
-        values = json.loads(path.read_text())["train"]
-    except OSError as error:
-        raise ConfigError(f"no training run in {run}: {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path} is not the config of a training run: {error!r}") from error
-    return TrainConfig.from_dict(values, str(path))
 
 
 def save(model: TimedPPO, run: Path) -> None:

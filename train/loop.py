@@ -1,13 +1,10 @@
-"""The training loop: builds environment and learner, trains with a progress bar, saves, and stops cleanly."""
+"""The training loop of PPO: builds environment and learner, trains with a progress bar, saves, and stops cleanly."""
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import numpy as np
 import torch
@@ -23,14 +20,15 @@ from hexenv.engine.layout import NO_DEADLINE, Tables
 from hexenv.errors import ConfigError
 from hexenv.workload import build
 from train.checkpoint import read_counters, restore, save
-from train.config import TrainConfig
+from train.config import PpoConfig
 from train.ppo import Teacher, TimedPPO
+from train.signals import stop_signals
 from train.vec_env import SimulatorVecEnv
 
 _LOG_INTERVAL_S = 15.0
 
 
-class Trainer:
+class PpoTrainer:
     """A run in memory: the compiled scenario, its lanes and the learner.
 
     Args:
@@ -41,7 +39,7 @@ class Trainer:
         ConfigError: unknown scenario or device, more lanes than training seeds, or a checkpoint that does not fit.
     """
 
-    def __init__(self, config: TrainConfig, resume: Path | None = None) -> None:
+    def __init__(self, config: PpoConfig, resume: Path | None = None) -> None:
         self.config = config
         self.tables = self.build_tables("train")
         episodes = None if resume is None else np.array(read_counters(resume)["lane_episodes"], dtype=np.int64)
@@ -58,14 +56,14 @@ class Trainer:
         return build(self.config.scenario, self.config.device, split, **self.config.overrides())
 
     @property
-    def steps(self) -> int:
+    def done(self) -> int:
         """Decisions trained for so far."""
         return self.model.num_timesteps
 
     @property
     def finished(self) -> bool:
         """Whether the run has trained for all its steps."""
-        return self.steps >= self.config.steps
+        return self.done >= self.config.steps
 
     def learn(self, run: Path, console: Console) -> bool:
         """Train until the run is finished or a signal (Ctrl-C, SIGTERM) asks to stop; leaves a checkpoint either way.
@@ -85,9 +83,9 @@ class Trainer:
             console=console,
             speed_estimate_period=60.0,
         )
-        with _stop_signals() as stop, progress:
+        with stop_signals() as stop, progress:
             watch = _Watch(lambda: self.save(run), self.config, progress, stop)
-            self.model.learn(self.config.steps - self.steps, watch, reset_num_timesteps=False)
+            self.model.learn(self.config.steps - self.done, watch, reset_num_timesteps=False)
         self.save(run)
         self.model.logger.close()
         return self.finished
@@ -98,7 +96,7 @@ class Trainer:
         save(self.model, run)
 
 
-def first_seed(config: TrainConfig, tables: Tables) -> int:
+def first_seed(config: PpoConfig, tables: Tables) -> int:
     """Seed of lane 0: runs with different ``config.seed`` share no episode, and no run leaves the split's seeds.
 
     Raises:
@@ -113,7 +111,7 @@ def first_seed(config: TrainConfig, tables: Tables) -> int:
     return first + config.seed * config.lanes
 
 
-def discount_tau_us(config: TrainConfig, tables: Tables) -> float:
+def discount_tau_us(config: PpoConfig, tables: Tables) -> float:
     """Time constant of the discount in us: a multiple of the longest deadline, or of the horizon if there is none."""
     deadlines = tables.streams["deadline_ns"]
     deadlines = deadlines[deadlines < NO_DEADLINE]
@@ -121,7 +119,7 @@ def discount_tau_us(config: TrainConfig, tables: Tables) -> float:
     return config.discount_deadlines * float(longest_ns) / 1e3
 
 
-def build_teacher(config: TrainConfig, env: SimulatorVecEnv) -> Teacher | None:
+def build_teacher(config: PpoConfig, env: SimulatorVecEnv) -> Teacher | None:
     """What the rule called ``config.teacher`` would do in the lanes of ``env``; ConfigError for an unknown rule."""
     if config.teacher == "none":
         return None
@@ -130,7 +128,7 @@ def build_teacher(config: TrainConfig, env: SimulatorVecEnv) -> Teacher | None:
     return lambda: rule.act(env.views, env.action_masks())
 
 
-def build_model(config: TrainConfig, tables: Tables, env: SimulatorVecEnv) -> TimedPPO:
+def build_model(config: PpoConfig, tables: Tables, env: SimulatorVecEnv) -> TimedPPO:
     """A new learner for ``env`` with the settings of ``config``."""
     return TimedPPO(
         TaskPolicy,
@@ -153,31 +151,10 @@ def build_model(config: TrainConfig, tables: Tables, env: SimulatorVecEnv) -> Ti
     )
 
 
-@contextmanager
-def _stop_signals() -> Iterator[list[int]]:
-    """Signals received inside the block; the first only asks to stop, a second one acts as usual."""
-    received: list[int] = []
-    usual = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def ask_to_stop(number: int, frame: FrameType | None) -> None:
-        del frame
-        received.append(number)
-        for other, handler in usual.items():
-            signal.signal(other, handler)
-
-    for number in usual:
-        signal.signal(number, ask_to_stop)
-    try:
-        yield received
-    finally:
-        for number, handler in usual.items():
-            signal.signal(number, handler)
-
-
 class _Watch(BaseCallback):
     """Moves the progress bar, saves from time to time, and ends the training when a signal came."""
 
-    def __init__(self, save: Callable[[], None], config: TrainConfig, progress: Progress, stop: list[int]) -> None:
+    def __init__(self, save: Callable[[], None], config: PpoConfig, progress: Progress, stop: list[int]) -> None:
         super().__init__()
         self._save = save
         self._interval_s = config.checkpoint_s

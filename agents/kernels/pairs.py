@@ -54,6 +54,8 @@ class Pairing(NamedTuple):
     least_gain: float = NO_GAIN  # time one after the other over joint time
     window: int = 1  # ready tasks that are waited for before an empty device is filled
     hold: float = 0.0  # ns after its arrival for which a job may be held back to fill the window
+    guest_gain: float = 0.0  # that much more a best-effort partner must gain beside a stage with a deadline
+    tile_price: float = 0.0  # gain that a tile class must bring over the one below it
 
 
 @njit
@@ -96,6 +98,8 @@ def partner_variant(
 ) -> tuple[float, int]:
     """Best ``(gain, action)`` of ``task`` beside ``a``; action 0 if no admitted variant gains."""
     best_gain, best = pairing.least_gain, 0
+    if view.tasks[task].deadline_ns >= _NEVER and a.due < np.inf:
+        best_gain += pairing.guest_gain
     op = view.tasks[task].op
     for variant in range(N_VARIANTS):
         row = variant_row(costs, op, variant)
@@ -112,6 +116,7 @@ def partner_variant(
                 gain = (a.work + b.work) / joint
                 if pairing.knee and b_end > a_end:
                     continue
+                gain -= pairing.tile_price * (variant % N_TILES)
                 if gain > best_gain and keeps_deadlines(known, pairing.margin, joint, a, b):
                     best_gain, best = gain, action
     return best_gain, best
@@ -151,13 +156,14 @@ def best_partner(
 @njit
 def first_of_pair(view: Any, mask: np.ndarray, costs: Costs, pairing: Pairing, known: Known, task: int) -> int:
     """Pick of ``task`` for an empty device: in the variant that leaves the best partner, or else its fastest one."""
-    best_gain, best = pairing.least_gain, fastest_pick(view, mask, costs, task)
+    best_gain, best = pairing.least_gain, fastest_pick(view, mask, costs, task, pairing.tile_price)
     op = view.tasks[task].op
     for variant in range(N_VARIANTS):
         action = action_of(task, variant, 0)
         if mask[action] and _version_allowed(costs, pairing, op, variant):
             a = fresh(view, costs, task, variant_row(costs, op, variant))
             gain, _ = best_partner(view, mask, costs, pairing, known, a, task)
+            gain -= pairing.tile_price * (variant % N_TILES)
             if gain > best_gain:
                 best_gain, best = gain, action
     return best

@@ -26,16 +26,19 @@ class Costs(NamedTuple):
     config: Any  # CONFIG record
     ops: Any  # OP records, (n_ops,)
     variants: Any  # VARIANT records, (n_variants,)
+    ref_ns: np.ndarray  # (n_streams,): mean reference time of a job
     stretch: np.ndarray  # (n_streams,): time of a job's rest with the dispatch of its stages, over its reference time
 
 
 def costs_of(tables: Tables) -> Costs:
     """Gather what the rules need."""
-    config, stretch = tables.config[0], np.ones(len(tables.streams))
+    config = tables.config[0]
+    ref_ns, stretch = np.zeros(len(tables.streams)), np.ones(len(tables.streams))
     for s, stream in enumerate(tables.streams):
         jobs = tables.templates[stream["template_start"] : stream["template_start"] + stream["template_count"]]
+        ref_ns[s] = jobs["ref_ns"].mean()
         stretch[s] += dispatch_ns(config) * jobs["n_stages"].sum() / jobs["ref_ns"].sum()
-    return Costs(config, tables.ops, tables.variants, stretch)
+    return Costs(config, tables.ops, tables.variants, ref_ns, stretch)
 
 
 @njit
@@ -129,8 +132,11 @@ def corun_ns(costs: Costs, a: Placed, b: Placed, b_contexts: int) -> tuple[float
 
 
 @njit
-def fastest_pick(view: Any, mask: np.ndarray, costs: Costs, task: int) -> int:
-    """Legal pick of ``task`` that runs fastest by itself on the contexts it would get."""
+def fastest_pick(view: Any, mask: np.ndarray, costs: Costs, task: int, tile_price: float = 0.0) -> int:
+    """Legal pick of ``task`` that runs fastest by itself on the contexts it would get.
+
+    A tile class must be faster than the one below it by ``tile_price``, a part of the time.
+    """
     best_ns, best = np.inf, 0
     slot = resident_slot(view)
     other = view.residents[slot].variant if slot >= 0 else -1
@@ -140,6 +146,7 @@ def fastest_pick(view: Any, mask: np.ndarray, costs: Costs, task: int) -> int:
             if mask[action]:
                 row = variant_row(costs, view.tasks[task].op, variant)
                 own_ns = float(costs.variants[row].alone_ns[own_contexts(costs, other, row, share)])
+                own_ns *= 1.0 + tile_price * (variant % N_TILES)
                 if own_ns < best_ns:
                     best_ns, best = own_ns, action
     return best
