@@ -1,4 +1,4 @@
-"""Schedulers behind one interface, made by name. Learned policies come from a checkpoint: see ``agents.learned``.
+"""Schedulers behind one interface, made by name. The policy of a training run: see ``agents.policy``.
 
 ``docs/schedulers.md`` says what each rule isolates, where it comes from and how it was tuned.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.controls import online_barrier, online_pairs, online_serial, online_unfused, online_versions
+from agents.learned_gate import SHIPPED_NAME, learned_gate
 from agents.ordered import concurrent, edf, serial
 from agents.orion import Orion
 from agents.paired import greedy_pair, greedy_versions, slack_gate, slack_gate_tuned
@@ -62,10 +63,10 @@ _RULES: dict[str, Rule] = {
     "triage_gate": Rule(
         TriageGate,
         (
-            Parameter("margin_us", (750.0, 1500.0, 3000.0)),
+            Parameter("margin_us", (750.0, 1500.0)),
             Parameter("least_gain", (0.97, 1.001)),
             Parameter("speed", (0.9, 1.0, 1.1)),
-            Parameter("rest_power", (1.0, 1.5, 2.0)),
+            Parameter("rest_power", (1.0, 2.0)),
         ),
     ),
 }
@@ -76,6 +77,9 @@ _PLANNERS: dict[str, Rule] = {
 }
 """Look-ahead, made by name but in no default list: a decision takes about a thousand times as long as a rule's."""
 
+_POLICIES: dict[str, Rule] = {SHIPPED_NAME: Rule(learned_gate)}
+"""Learned, not written: made by name, but in no list of rules."""
+
 
 def names() -> tuple[str, ...]:
     """Names of the rules that :func:`make` knows, from the simplest up."""
@@ -84,7 +88,7 @@ def names() -> tuple[str, ...]:
 
 def rule(name: str) -> Rule:
     """The registry's entry for ``name``; ConfigError for an unknown one."""
-    entries = _RULES | _PLANNERS
+    entries = _RULES | _PLANNERS | _POLICIES
     if name not in entries:
         raise ConfigError(f"scheduler {name!r} is unknown; allowed are {', '.join(entries)}")
     return entries[name]

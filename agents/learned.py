@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from agents.network import Actor
 
+LEARNED = "learned"
+"""Name in results of the policy of a training run."""
 CHECKPOINT = "checkpoint.zip"
 """File name of a run's checkpoint."""
 POLICY = "policy.pth"
@@ -42,7 +44,7 @@ class Learned(Scheduler):
 
     def __init__(self, checkpoint: Path | str) -> None:
         path = Path(checkpoint)
-        self.name = "ppo"
+        self.name = LEARNED
         self.overrides: dict[str, Any] = {"mode": "fused"}
         import torch
 

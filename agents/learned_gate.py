@@ -13,7 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from agents.kernels.adaptive import FEATURES, SETTINGS, act_adaptively, chamber
+from agents.kernels.adaptive import (
+    FEATURES,
+    N_FEATURES,
+    N_SETTINGS,
+    SETTINGS,
+    act_adaptively,
+    chamber,
+    describe,
+    settings_of,
+)
 from agents.kernels.predict import costs_of
 from agents.scheduler import Scheduler
 from hexenv.engine.layout import Tables
@@ -21,6 +30,8 @@ from hexenv.errors import ConfigError
 
 GATE = "gate.json"
 """File name of a run's weights."""
+SHIPPED_NAME = "learned_gate"
+"""Name of the gate with the shipped weights."""
 SHIPPED = Path(__file__).with_name("learned_gate.json")
 """The weights of the published table."""
 
@@ -33,7 +44,7 @@ class LearnedGate(Scheduler):
         name: name in reports.
     """
 
-    def __init__(self, weights: np.ndarray, name: str = "learned_gate") -> None:
+    def __init__(self, weights: np.ndarray, name: str = SHIPPED_NAME) -> None:
         self.name = name
         self.overrides: dict[str, Any] = {"mode": "fused"}
         self.weights = np.ascontiguousarray(weights, np.float64)
@@ -49,6 +60,28 @@ class LearnedGate(Scheduler):
         actions = np.empty(len(views), np.int64)
         act_adaptively(views, masks, self._costs, self.weights, self._space, actions)
         return actions
+
+    def settings(self, views: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Features (B, :data:`FEATURES`) of some decisions, and what they lead to, (B, :data:`SETTINGS`).
+
+        The margin is in ms. Call it after :meth:`start`.
+        """
+        features, settings = np.empty((len(views), N_FEATURES)), np.empty((len(views), N_SETTINGS))
+        for i, view in enumerate(views):
+            describe(view, self._costs, self._space.jobs, features[i])
+            triage, pairing = settings_of(self.weights @ features[i])
+            settings[i] = (
+                triage.speed,
+                pairing.margin / 1e6,
+                pairing.least_gain,
+                pairing.guard,
+                triage.rest_power,
+                triage.loss_power,
+                triage.soft,
+                pairing.guest_gain,
+                pairing.tile_price,
+            )
+        return features, settings
 
 
 def learned_gate() -> LearnedGate:
