@@ -14,7 +14,7 @@ from matplotlib.transforms import Bbox
 from eval.evidence.bound import Bound
 from eval.metrics import deadline_streams, percentile_us
 from eval.play import Outcome
-from eval.summary import LEARNED
+from eval.summary import is_learned
 from eval.theme import MARKERS, WIDTH_IN, Drawing, figure, light, scheduler_slots
 from hexenv.engine.layout import NO_DEADLINE
 
@@ -53,7 +53,7 @@ def trade_off(summary: pd.DataFrame, shown: Sequence[str], bound: Bound | None =
             xerr=[[x - 100.0 * row["miss_rate_low"]], [100.0 * row["miss_rate_high"] - x]],
             yerr=[[y - row["throughput_low"]], [row["throughput_high"] - y]],
             fmt=MARKERS[slots[name]] if name in slots else ".",
-            markersize=7 if name == LEARNED else 5.5,
+            markersize=7 if is_learned(name) else 5.5,
             color=colour,
             elinewidth=1.0,
         )
@@ -132,7 +132,7 @@ def _label(
         xytext=offset,
         textcoords="offset points",
         fontsize=8.5,
-        fontweight="bold" if name == LEARNED else "normal",
+        fontweight="bold" if is_learned(name) else "normal",
         ha="left" if dx > 0 else "right" if dx < 0 else "center",
         va="center" if dx else "bottom" if dy > 0 else "top",
         arrowprops=leader,
@@ -169,7 +169,7 @@ def latencies(outcomes: Sequence[Outcome], stream: int) -> Drawing:
         axes.axvline(deadline_ms, color=light("miss"), linewidth=1.0, linestyle=(0, (4, 3)))
         axes.text(deadline_ms, 1.01, "deadline", transform=axes.get_xaxis_transform(), ha="right", color=light("miss"))
     end_ms *= 1.04
-    for outcome in sorted(served, key=lambda o: o.scheduler == LEARNED):
+    for outcome in sorted(served, key=lambda o: is_learned(o.scheduler)):
         _draw_curve(axes, outcome, stream, slots[outcome.scheduler], end_ms)
     axes.set_xlim(0.0, end_ms)
     axes.set_ylim(0.0, 102.0)
@@ -180,7 +180,7 @@ def latencies(outcomes: Sequence[Outcome], stream: int) -> Drawing:
 
 
 def _draw_curve(axes: Axes, outcome: Outcome, stream: int, slot: int, end_ms: float) -> None:
-    latency_ns, learned = outcome.latency_ns(stream), outcome.scheduler == LEARNED
+    latency_ns, learned = outcome.latency_ns(stream), is_learned(outcome.scheduler)
     finished = latency_ns.size / (latency_ns.size + outcome.lost(stream))
     shares = np.linspace(0.0, 1.0, _CURVE_POINTS)
     latency_ms = np.quantile(latency_ns, shares, method="inverted_cdf") / 1e6

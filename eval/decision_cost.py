@@ -19,6 +19,7 @@ import pandas as pd
 import agents
 from agents.scheduler import Scheduler
 from eval.episodes import held_out
+from eval.trained import Trained
 from hexenv.cli import Parser, command
 from hexenv.engine import Simulator
 from hexenv.engine.layout import Tables
@@ -89,9 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = options.schedulers.split(",") if options.schedulers else agents.names()
     schedulers = [agents.make(name) for name in names]
     if options.checkpoint is not None:
-        from agents.learned import Learned
-
-        schedulers.append(Learned(options.checkpoint))
+        schedulers.append(Trained(options.checkpoint))
     frame = decision_costs(schedulers, options.scenario, options.device)
     print("| scheduler | one lane | batch of 64, a lane | charged |\n| --- | --- | --- | --- |")
     for name, single, batched, charged in frame.itertuples(index=False):

@@ -23,6 +23,7 @@ import eval as evaluation
 import hexenv
 from agents.learned import Learned
 from agents.scheduler import Scheduler
+from eval.trained import Trained
 from hexenv.engine.layout import Tables
 
 EXECUTION = ("mode", "hmx_lock", "vtcm_split", "context_split")
@@ -65,6 +66,8 @@ def tables_hash(tables: Tables) -> str:
 
 def scheduler_hash(scheduler: Scheduler) -> str:
     """Hash of a scheduler before it starts: its class, its attributes, the weights of a learned one."""
+    if isinstance(scheduler, Trained):
+        return str(joblib.hash(("trained", scheduler.overrides, scheduler_hash(scheduler.policy))))
     if isinstance(scheduler, Learned):
         weights = {name: tensor.numpy() for name, tensor in scheduler._weights.items()}
         return str(joblib.hash(("learned", scheduler.overrides, weights)))

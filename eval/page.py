@@ -10,7 +10,7 @@ from string import Template
 
 import pandas as pd
 
-from eval.summary import LEARNED
+from eval.summary import is_learned
 from eval.theme import Drawing, css_variables, inline_svg
 
 
@@ -84,7 +84,7 @@ def table_html(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column names the scheduler; the second line of a cell is printed small."""
     lines = [f"<tr>{''.join(f'<th scope=col>{escape(text)}</th>' for text in headings)}</tr>"]
     for row in rows:
-        mark = ' class="learned"' if row[0] == LEARNED else ""
+        mark = ' class="learned"' if is_learned(row[0]) else ""
         lines.append(f"<tr{mark}>{''.join(f'<td>{_cell(text)}</td>' for text in row)}</tr>")
     return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 

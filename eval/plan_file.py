@@ -59,7 +59,7 @@ def read_plan(path: Path) -> tuple[Plan, list[str]]:
     """The plan in a ``plan.json``, and what has changed since it was written, a line each.
 
     Raises:
-        ConfigError: the file, a scheduler or a training run is missing or broken, or a checkpoint is another one.
+        ConfigError: the file, a scheduler or a training run is missing or broken, or a policy is another one.
     """
     from eval.runner import Plan
 
@@ -92,7 +92,7 @@ def _scheduler_entry(scheduler: Scheduler, folder: Path) -> dict[str, Any]:
         "name": scheduler.name,
         "run": os.path.relpath(scheduler.folder, folder),
         "train_seed": scheduler.train_seed,
-        "sha256": file_hash(scheduler.checkpoint),
+        "sha256": file_hash(scheduler.policy_file),
     }
 
 
@@ -100,10 +100,10 @@ def _scheduler(entry: dict[str, Any], folder: Path) -> Scheduler:
     if "run" not in entry:
         return agents.make(entry["name"])
     run = Trained(folder / entry["run"])
-    found = file_hash(run.checkpoint)
+    found = file_hash(run.policy_file)
     if found != entry["sha256"]:
         raise ConfigError(
-            f"{run.checkpoint} has SHA-256 {found[:12]}, the results were made with {entry['sha256'][:12]}"
+            f"{run.policy_file} has SHA-256 {found[:12]}, the results were made with {entry['sha256'][:12]}"
         )
     return run
 

@@ -34,7 +34,7 @@ from eval.evidence.slowdown import draw_slowdown, slowdown_frame
 from eval.page import Chart, chart_html, fragment, page_html, script, table_html
 from eval.play import Outcome
 from eval.progress import progress_bar
-from eval.summary import LEARNED, best_rule_of, by_scenario, reference_of
+from eval.summary import best_rule_of, by_scenario, is_learned, learned_in, reference_of
 from eval.table import evidence_text, latency_text, number, percent, return_text
 from eval.theme import Drawing, marker_svg, scheduler_slots, styled
 from eval.timeline import Take, Window, choose_window, draw, most_different, record
@@ -103,7 +103,7 @@ def make_report(
             settings=_settings_table(outcomes),
             versions=escape(_versions()),
         )
-        learned = any(o.scheduler == LEARNED for o in outcomes)
+        learned = any(is_learned(o.scheduler) for o in outcomes)
         html = page_html(
             f"{'Learned policy and rules' if learned else 'Rules'} on {', '.join(groups)}",
             f"hexenv {__version__}, device {plan.device}, {plan.episodes} held-out episodes of each scenario, the same "
@@ -239,7 +239,8 @@ class _Section:
         """The same episode under the learned policy and the best rule, or under the best rule and the reference."""
         group = self.context.outcomes
         best, reference = best_rule_of(group), reference_of(group)
-        top = next((o for o in group if o.scheduler == LEARNED), best)
+        learned = learned_in([o.scheduler for o in group])
+        top = next((o for o in group if o.scheduler == learned), best)
         bottom = best if top is not best else reference
         pair = [top] if top is bottom else [top, bottom]
         place = most_different(pair[0], pair[-1])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import pandas as pd
 
+from agents.learned import LEARNED
+from agents.policy import POLICIES
 from eval.metrics import PERCENTILES, deadline_streams, percentile_us
 from eval.play import Outcome
 from eval.statistics import (
@@ -22,8 +24,6 @@ from hexenv.engine.layout import NO_DEADLINE
 
 REFERENCE = "serial"
 """The scheduler that intervals are paired with. If it was not evaluated, the scenario's first one takes its place."""
-LEARNED = "ppo"
-"""Name of the learned policy's row."""
 CLAIRVOYANT = "oracle"
 """The scheduler that knows the future: an indication, never the best rule."""
 
@@ -37,9 +37,19 @@ def reference_of(outcomes: Sequence[Outcome]) -> Outcome:
     return next((o for o in outcomes if o.scheduler == REFERENCE), outcomes[0])
 
 
+def is_learned(name: str) -> bool:
+    """Whether the scheduler of this name is a learned policy, not a rule."""
+    return name in POLICIES
+
+
+def learned_in(names: Collection[str]) -> str | None:
+    """The learned policy that stands for learning in results: that of a training run before the shipped one."""
+    return next((name for name in POLICIES if name in names), None)
+
+
 def best_rule_of(outcomes: Sequence[Outcome]) -> Outcome:
     """The scheduler with the highest mean return that is neither learned nor clairvoyant; of all, if there is none."""
-    rules = [o for o in outcomes if o.scheduler not in (LEARNED, CLAIRVOYANT)] or list(outcomes)
+    rules = [o for o in outcomes if not is_learned(o.scheduler) and o.scheduler != CLAIRVOYANT] or list(outcomes)
     return max(rules, key=lambda o: float(o.episodes["return"].mean()))
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from eval.metrics import PERCENTILES
-from eval.summary import LEARNED
+from eval.summary import is_learned
 
 PUBLISHED_SEEDS, PUBLISHED_EPISODES = 5, 100
 """What a published table stands on, at least."""
@@ -98,7 +98,7 @@ def results_table(scenario: str, summary: pd.DataFrame, streams: pd.DataFrame, w
             *(latency_text(own.loc[name]).replace(" ", "") for name in names),
             *(percent(row[f"{engine}_busy"], 0) for engine in ("hvx", "hmx", "dma")),
         ]
-        style = "bold" if row["scheduler"] == LEARNED else None
+        style = "bold" if is_learned(row["scheduler"]) else None
         table.add_row(*(cell if flat else _stacked(cell) for cell in cells), style=style)
     return table
 

@@ -17,6 +17,8 @@ from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
+from eval.summary import learned_in
+
 COLOURS: dict[str, tuple[str, str]] = {
     "ink": ("#1b1f24", "#e6e8eb"),
     "muted": ("#59626d", "#a3acb7"),
@@ -57,7 +59,7 @@ COLOURS: dict[str, tuple[str, str]] = {
 WIDTH_IN = 4.1
 """Width of a chart: on a phone its text is about as large as the page's small print."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-_PREFERRED = ("ppo", "serial", "greedy_pair", "slack_gate", "greedy_versions", "concurrent", "edf", "random")
+_PREFERRED = ("serial", "greedy_pair", "slack_gate", "greedy_versions", "concurrent", "edf", "random")
 _UNDATED = {"Date": None, "Creator": None}
 _RC = {
     "svg.fonttype": "none",
@@ -78,7 +80,8 @@ def light(name: str) -> str:
 
 def scheduler_slots(names: list[str]) -> dict[str, int]:
     """A colour and marker number for each scheduler: the known ones keep theirs, others take the free ones."""
-    known = {name: _PREFERRED.index(name) for name in names if name in _PREFERRED}
+    preferred = (learned_in(names), *_PREFERRED)
+    known = {name: preferred.index(name) for name in names if name in preferred}
     free = [slot for slot in range(len(MARKERS)) if slot not in known.values()] or list(range(len(MARKERS)))
     others = [name for name in names if name not in known]
     return known | {name: free[i % len(free)] for i, name in enumerate(others)}

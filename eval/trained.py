@@ -7,37 +7,60 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from agents.learned import CHECKPOINT, Learned
-from agents.scheduler import Scheduler
-from hexenv.errors import ConfigError
+import numpy as np
 
-_MAY_DIFFER = ("seed", "checkpoint_s", "eval_episodes", "torch_threads")
+from agents.learned import LEARNED
+from agents.policy import load_policy, policy_file
+from agents.scheduler import Scheduler
+from hexenv.engine import Simulator
+from hexenv.engine.layout import Tables
+from hexenv.errors import ConfigError
+from train.config import TrainConfig
+from train.run_folder import CONFIG, read_config
+
+_MAY_DIFFER = ("seed", "checkpoint_s", "eval_episodes", "threads", "torch_threads")
 """Training options in which the runs of one learned scheduler need not agree."""
 
 
-class Trained(Learned):
-    """The policy of one training run.
+class Trained(Scheduler):
+    """Plays the policy of one training run.
 
     Args:
         folder: the run's folder.
 
     Raises:
-        ConfigError: there is no run, or its config or checkpoint is broken.
+        ConfigError: there is no run, or its config or policy is broken.
     """
 
     def __init__(self, folder: Path) -> None:
-        from train.checkpoint import read_config  # imports torch: not before a run is read
-
         self.config = read_config(folder)
-        super().__init__(folder)
+        self.policy = load_policy(folder)
+        self.name = LEARNED
+        self.overrides = {"mode": self.config.mode}
         self.folder = folder
         self.train_seed = self.config.seed
-        self.overrides = {"mode": self.config.mode}
 
     @property
-    def checkpoint(self) -> Path:
+    def policy_file(self) -> Path:
         """The file that the policy comes from."""
-        return self.folder / CHECKPOINT
+        return policy_file(self.folder)
+
+    def start(self, tables: Tables, batch: int, seed: int) -> None:
+        """See :meth:`Scheduler.start`."""
+        self.policy.start(tables, batch, seed)
+
+    def attach(self, simulator: Simulator) -> None:
+        """See :meth:`Scheduler.attach`."""
+        self.policy.attach(simulator)
+
+    def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        """See :meth:`Scheduler.act`."""
+        return self.policy.act(views, masks)
+
+
+def policy_of(scheduler: Scheduler) -> Scheduler:
+    """What decides for a scheduler: the policy of a training run, else the scheduler itself."""
+    return scheduler.policy if isinstance(scheduler, Trained) else scheduler
 
 
 def train_seed_of(scheduler: Scheduler) -> int | None:
@@ -53,12 +76,9 @@ def trained_runs(folders: Sequence[Path]) -> list[Trained]:
     """
     runs = [Trained(folder) for given in folders for folder in _runs_in(given)]
     for one, other in pairwise(sorted(runs, key=lambda run: run.train_seed)):
-        mine, theirs = (dataclasses.asdict(run.config) for run in (one, other))
-        wrong = [name for name in mine if name not in _MAY_DIFFER and mine[name] != theirs[name]]
-        if wrong:
-            parts = ", ".join(f"{name} ({mine[name]} and {theirs[name]})" for name in wrong)
+        if parts := _differences(one.config, other.config):
             raise ConfigError(
-                f"{one.folder} and {other.folder} differ in {parts}: runs of one policy differ in seed only"
+                f"{one.folder} and {other.folder} differ in {', '.join(parts)}: runs of one policy differ in seed only"
             )
         if one.train_seed == other.train_seed:
             raise ConfigError(
@@ -68,9 +88,16 @@ def trained_runs(folders: Sequence[Path]) -> list[Trained]:
     return runs
 
 
-def _runs_in(folder: Path) -> list[Path]:
-    from train.checkpoint import CONFIG
+def _differences(one: TrainConfig, other: TrainConfig) -> list[str]:
+    """In what two runs of one policy must not differ, and do."""
+    if one.learner != other.learner:
+        return [f"learner ({one.learner} and {other.learner})"]
+    mine, theirs = dataclasses.asdict(one), dataclasses.asdict(other)
+    wrong = [name for name in mine if name not in _MAY_DIFFER and mine[name] != theirs[name]]
+    return [f"{name} ({mine[name]} and {theirs[name]})" for name in wrong]
 
+
+def _runs_in(folder: Path) -> list[Path]:
     if (folder / CONFIG).exists():
         return [folder]
     return sorted(path.parent for path in folder.glob(f"*/{CONFIG}")) or [folder]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from eval.summary import LEARNED
+from eval.summary import is_learned, learned_in
 from eval.table import number, percent
 
 
@@ -15,8 +15,9 @@ def verdict(summary: pd.DataFrame) -> str:
     """The learned policy against the best rule; without it, the best rule against the reference."""
     rows = {str(row["scheduler"]): row for row in summary.to_dict("records")}
     scenario, best, reference = (str(summary[name].iloc[0]) for name in ("scenario", "best_rule", "reference"))
-    if LEARNED in rows and best != LEARNED:
-        name, other, prefix = LEARNED, best, "vs_best_rule"
+    learned = learned_in(rows)
+    if learned is not None and not is_learned(best):
+        name, other, prefix = learned, best, "vs_best_rule"
         subject, against = "the learned policy", f"the best rule ({best})"
     else:
         name, other, prefix = best, reference, "vs_reference"

@@ -1,1 +1,1 @@
-"""The training job: ``python -m train`` trains the learned scheduler with PPO and evaluates it."""
+"""The training job: ``python -m train`` trains a learned scheduler and evaluates it."""

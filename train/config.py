@@ -46,6 +46,11 @@ class TrainConfig:
                 allowed = f"at least {low}" if high is None else f"from {low} to {high}"
                 raise ConfigError(f"option {field.name} is {value}, allowed is {allowed}")
 
+    @property
+    def total(self) -> int:
+        """How long to train: the value of the option :attr:`length`."""
+        return int(getattr(self, self.length))
+
     def overrides(self) -> dict[str, Any]:
         """Engine settings of the scenario that this run replaces (``hexenv.workload.build``)."""
         values = {name: getattr(self, name) for name in ("mode", "visible", "miss_weight", "horizon_us")}

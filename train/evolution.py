@@ -7,15 +7,13 @@ episodes, so that their luck cancels, and every generation plays new ones.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
 import cma
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from agents.kernels.adaptive import N_FEATURES, N_SETTINGS, Chamber, chamber, play_episodes
 from agents.kernels.predict import costs_of
@@ -24,13 +22,11 @@ from hexenv.engine import episode_key
 from hexenv.engine.layout import Tables
 from hexenv.errors import ConfigError
 from hexenv.files import write_file
-from hexenv.workload import build
 from train.config import GateConfig
-from train.signals import stop_signals
+from train.trainer import Trainer, Watch, first_seed
 
 _FEATURE_STEP = 0.4
 """First step of a weight of a feature, as a part of that of a constant."""
-_LOG_INTERVAL_S = 15.0
 
 
 class Arena:
@@ -44,8 +40,10 @@ class Arena:
             self._free.put(chamber(tables))
         self._pool = ThreadPoolExecutor(threads)
 
-    def play(self, candidates: np.ndarray, keys: np.ndarray, settings: np.ndarray) -> np.ndarray:
-        """Returns of the episodes, ms of reference work, (candidates, episodes).
+    def play(self, candidates: np.ndarray, keys: np.ndarray, settings: np.ndarray) -> Iterator[np.ndarray]:
+        """Returns of the episodes in ms of reference work, (episodes,) a candidate, in their order.
+
+        Candidates that have not begun when the iterator is closed are not played.
 
         Args:
             candidates: weights, (candidates, settings, features).
@@ -61,10 +59,10 @@ class Arena:
                 self._free.put(space)
             return returns
 
-        return np.array(list(self._pool.map(one, candidates)))
+        return self._pool.map(one, candidates)
 
 
-class GateTrainer:
+class GateTrainer(Trainer):
     """A run in memory: the compiled scenario and the state of the search.
 
     The search is a function of the config and of the returns it was told, which are kept with the weights: a resumed
@@ -78,23 +76,17 @@ class GateTrainer:
         ConfigError: unknown scenario or device, too few training seeds, or weights that do not fit.
     """
 
+    config: GateConfig
+    paced_by = "episodes"
+
     def __init__(self, config: GateConfig, resume: Path | None = None) -> None:
-        self.config = config
-        self.tables = self.build_tables("train")
-        if (config.seed + 1) * config.episodes > self.tables.seeds[1]:
-            raise ConfigError(
-                f"seed {config.seed} with {config.episodes} episodes needs {(config.seed + 1) * config.episodes} training "
-                f"seeds, scenario {self.tables.scenario} has {self.tables.seeds[1]}"
-            )
+        super().__init__(config)
+        self._first_seed = first_seed(config, self.tables, "episodes")
         self._arena = Arena(self.tables, config.threads)
         self._search = new_search(config)
         self._told: list[list[float]] = []
-        for returns in [] if resume is None else read_gate(resume / GATE)["returns"]:
+        for returns in [] if resume is None else read_returns(resume, config.population):
             self._tell(self._search.ask(), returns)
-
-    def build_tables(self, split: str) -> Tables:
-        """The run's scenario, compiled for split ``train`` or ``heldout``."""
-        return build(self.config.scenario, self.config.device, split, **self.config.overrides())
 
     @property
     def done(self) -> int:
@@ -102,76 +94,57 @@ class GateTrainer:
         return len(self._told)
 
     @property
-    def finished(self) -> bool:
-        """Whether the run has trained for all its generations."""
-        return self.done >= self.config.generations
-
-    @property
     def weights(self) -> np.ndarray:
         """The mean of the search, (settings, features)."""
         return np.array(self._search.mean).reshape(N_SETTINGS, N_FEATURES)
 
-    def learn(self, run: Path, console: Console) -> bool:
-        """Train until the run is finished or a signal (Ctrl-C, SIGTERM) asks to stop; leaves its weights either way.
-
-        Returns:
-            Whether the run is finished.
-        """
-        progress = Progress(
-            TextColumn("training"),
-            BarColumn(),
-            TextColumn("{task.completed} of {task.total} generations"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[speed]:,.0f} episodes/s  return {task.fields[mean_return]}"),
-            console=console,
-            speed_estimate_period=120.0,
-        )
-        started = saved = printed = time.monotonic()
+    def _train(self, run: Path, watch: Watch) -> None:
+        """See :meth:`Trainer._train`."""
         first = self.done
-        with stop_signals() as stop, progress:
-            bar = progress.add_task("", total=self.config.generations, completed=first, speed=0.0, mean_return="-")
-            while not self.finished and not stop:
-                mean = self._generation()
-                now = time.monotonic()
-                episodes = (self.done - first) * self.config.population * self.config.episodes
-                speed, text = episodes / max(now - started, 1e-9), f"{mean:.1f}"
-                progress.update(bar, completed=self.done, speed=speed, mean_return=text)
-                if not console.is_terminal and now - printed >= _LOG_INTERVAL_S:
-                    console.print(
-                        f"{self.done} of {self.config.generations} generations, {speed:,.0f} episodes/s, return {text}"
-                    )
-                    printed = now
-                if now - saved >= self.config.checkpoint_s:
-                    self.save(run)
-                    saved = now
-        self.save(run)
-        return self.finished
+        while not self.finished and self._generation(watch, first):
+            watch.save_if_due()
 
     def save(self, run: Path) -> None:
-        """Write the run's weights; ConfigError if that is impossible."""
+        """See :meth:`Trainer.save`: the weights, and the returns that led to them."""
         write_file(run / GATE, gate_text(self.weights, returns=self._told))
 
-    def _generation(self) -> float:
-        """One generation; returns the mean return of its candidates."""
-        asked = self._search.ask()
-        candidates = np.array(asked).reshape(-1, N_SETTINGS, N_FEATURES)
-        returns = self._arena.play(candidates, *self._episodes()).mean(axis=1)
-        self._tell(asked, returns.tolist())
-        return float(returns.mean())
+    def _generation(self, watch: Watch, first: int) -> bool:
+        """Play one generation and learn from it; False if it was stopped. ``first``: generations before this start."""
+        population, asked = self.config.population, self._search.ask()
+        returns: list[float] = []
+        for own in self._arena.play(np.array(asked).reshape(-1, N_SETTINGS, N_FEATURES), *self._episodes()):
+            if watch.stopped:
+                return False
+            returns.append(float(own.mean()))
+            candidates = (self.done - first) * population + len(returns)
+            watch.show(
+                self.done + len(returns) / population, candidates * self.config.episodes, sum(returns) / len(returns)
+            )
+        self._tell(asked, returns)
+        return True
 
     def _episodes(self) -> tuple[np.ndarray, np.ndarray]:
         """Keys and settings of the next generation: no episode comes twice, in no run of another ``config.seed``."""
         count = self.config.episodes
-        first = self.tables.seeds[0] + self.config.seed * count
-        keys = [episode_key(first + i, self.done) for i in range(count)]
+        keys = [episode_key(self._first_seed + i, self.done) for i in range(count)]
         settings = (self.done * count + np.arange(count)) % len(self.tables.settings)
         return np.array(keys, np.uint64), settings
 
     def _tell(self, asked: list[np.ndarray], returns: list[float]) -> None:
         self._search.tell(asked, [-value for value in returns])
         self._told.append(returns)
+
+
+def read_returns(run: Path, population: int) -> list[list[float]]:
+    """What the search of the run in this folder was told, a list a generation.
+
+    Raises:
+        ConfigError: the weights are missing, broken or of other features, or their returns are not such lists.
+    """
+    generations = read_gate(run / GATE).get("returns")
+    if not isinstance(generations, list) or any(len(returns) != population for returns in generations):
+        raise ConfigError(f"{run / GATE}: its returns are not lists of {population}, the run's population")
+    return generations
 
 
 def new_search(config: GateConfig) -> cma.CMAEvolutionStrategy:

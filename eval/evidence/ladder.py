@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from agents.policy import POLICIES
 from eval.play import Outcome
-from eval.summary import LEARNED, paired
+from eval.summary import paired
 from eval.theme import WIDTH_IN, Drawing, figure, light
 
 _RUNGS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -19,9 +20,9 @@ _RUNGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("fusion in static pairs", ("static_pairs",)),
     ("pairs chosen online", ("online_pairs",)),
     ("versions chosen too", ("online_versions", "slack_gate")),
-    ("learned policy", (LEARNED,)),
+    ("learned policy", POLICIES),
 )
-"""What a rung adds, and who stands for it: the first that ran (the last two rules are one rule under two names)."""
+"""What a rung adds, and who stands for it: the first that ran (`online_versions` and `slack_gate` are one rule)."""
 _FIGURES = ("return", "throughput", "miss_rate")
 
 

@@ -8,19 +8,19 @@ import numpy as np
 
 from eval.evidence.ladder import rungs_of
 from eval.play import Outcome
-from eval.summary import LEARNED, best_rule_of, reference_of
+from eval.summary import best_rule_of, is_learned, reference_of
 
 FEATURED = 8
 """At most so many, one a colour."""
 
 
 def featured(outcomes: Sequence[Outcome]) -> list[str]:
-    """The learned policy, the best rule, the reference, the rungs of the ladder, then the best of the rest.
+    """Learned policies, the best rule, the reference, the rungs of the ladder, then the best of the rest.
 
     ``outcomes`` are of one scenario; names come back in its order. A scheduler that played exactly as another one did
     is left out.
     """
-    learned = [o for o in outcomes if o.scheduler == LEARNED]
+    learned = [o for o in outcomes if is_learned(o.scheduler)]
     ranked = sorted(outcomes, key=lambda o: -float(o.episodes["return"].mean()))
     order = [*learned, best_rule_of(outcomes), reference_of(outcomes), *(o for _, o in rungs_of(outcomes)), *ranked]
     chosen: list[Outcome] = []

@@ -17,7 +17,7 @@ from eval.evidence.context import Context
 from eval.evidence.selection import plays_alike
 from eval.play import Outcome
 from eval.progress import progress_bar
-from eval.summary import CLAIRVOYANT, LEARNED, paired
+from eval.summary import CLAIRVOYANT, is_learned, paired
 from eval.theme import WIDTH_IN, Drawing, figure, light
 from hexenv.device import Device, load_device
 from hexenv.engine.layout import TableArrays, Tables
@@ -126,7 +126,7 @@ def _compile_all(context: Context, names: list[str], changes: list[tuple[str, st
     plan = context.plan
     settings = tuple({**context.scheduler(name).overrides, **plan.settings} for name in names)
     game = (context.scenario, plan.device, plan.split, settings)
-    fields = (*TableArrays._fields, *(["constants"] if LEARNED in names else []))  # a policy observes those
+    fields = (*TableArrays._fields, *(["constants"] if any(map(is_learned, names)) else []))  # a policy observes those
     jobs = (delayed(_compiled)(game, fields, key, end) for key, end in changes)
     found: list[tuple[Tables, ...] | None] = []
     with progress_bar(len(changes)) as bar:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import agents
+from agents.learned import LEARNED
 from agents.scheduler import Scheduler
 from eval.engine_options import add_engine_options, engine_settings, refuse_engine_options
 from eval.episodes import held_out
 from eval.runner import Plan, plan_of_run
-from eval.summary import LEARNED
 from eval.trace.engine import add_engine
 from eval.trace.events import TraceFile
 from eval.trace.recording import Recording, record
