@@ -191,7 +191,7 @@ def _explain(options: dict[str, Any]) -> None:
         explained = plan.schedulers[0]
     words = [word for name, value in given.items() for word in (f"--{name}", _text(value))]
     plan = replace(plan, command=("--explain", *plan.command, *words))
-    explain(plan, explained, Question(**given), folder, run)
+    explain(plan, explained, Question(**given), folder)
 
 
 def _refuse_strangers(options: dict[str, Any]) -> None:

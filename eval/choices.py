@@ -10,12 +10,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from agents.learned import Learned
 from agents.scheduler import Scheduler
 from eval.episodes import Episode
 from eval.metrics import NS_PER_MS
@@ -304,14 +304,11 @@ def _profile(recording: Recording, decision: int, action: int) -> dict[str, Any]
     }
 
 
-def policy_probabilities(checkpoint: Path, recording: Recording, decisions: Sequence[int]) -> np.ndarray:
-    """What the policy of a training run thinks of each action at some decisions, (decisions, A); illegal ones are 0."""
+def policy_probabilities(policy: Learned, recording: Recording, decisions: Sequence[int]) -> np.ndarray:
+    """What a policy thinks of each action at some decisions, (decisions, A); illegal ones are 0."""
     import torch
 
-    from agents.learned import Learned
-
     which = np.array(decisions, np.int64)
-    policy = Learned(checkpoint)
     policy.start(recording.tables, len(which), 0)
     return torch.softmax(policy.logits(recording.views[which], recording.masks[which]), -1).numpy()
 

@@ -1,7 +1,8 @@
 """Explains a scheduler: ``python -m eval --explain``. Single decisions of one episode, and habits over many.
 
 The page and the CSV files are made of two parts: :mod:`eval.choices` (what the schedulers choose at the same states of
-one episode, and what each choice leads to) and :mod:`eval.habits` (versions, waiting and pairing over all episodes).
+one episode, and what each choice leads to) and :mod:`eval.habits` (versions, waiting and pairing over all episodes). To
+both, a learned gate adds its settings (:mod:`eval.explain_gate`).
 """
 
 from __future__ import annotations
@@ -14,18 +15,21 @@ import pandas as pd
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from agents.learned import Learned
 from agents.scheduler import Scheduler
 from eval.choices import Recording, candidates_frame, choices_frame, most_telling, policy_probabilities, record
 from eval.episodes import Episode, held_out
+from eval.explain_gate import GateSettings, gate_settings, moves_table
 from eval.habits import OVERVIEW_HEADINGS, overview_cells, overview_row, play_log, versions_frame, waits_frame
 from eval.progress import progress_bar
 from eval.runner import Plan
 from eval.table import console, number
+from eval.trained import policy_of
 from hexenv.engine.layout import Mode, Tables
 from hexenv.errors import ConfigError
 from hexenv.files import csv_text, require_writable, write_all
 
-BASELINES = ("slack_gate", "online_pairs", "greedy_versions")
+BASELINES = ("triage_gate", "slack_gate", "online_pairs", "greedy_versions")
 """Rules that a learned policy is explained beside, unless others are named."""
 PAGE = "explain.html"
 
@@ -59,6 +63,8 @@ class Answer:
     overview: pd.DataFrame
     versions: pd.DataFrame
     waits: pd.DataFrame
+    gate: GateSettings | None
+    """Of a learned gate; None if something else is explained."""
 
     @property
     def left_out_text(self) -> str:
@@ -68,7 +74,7 @@ class Answer:
         return f"Left out: {names} ({reason})." if names else ""
 
 
-def explain(plan: Plan, explained: Scheduler, question: Question, folder: Path, run: Path | None = None) -> Path:
+def explain(plan: Plan, explained: Scheduler, question: Question, folder: Path) -> Path:
     """Explain one of the plan's schedulers beside the others; returns the page's path.
 
     Args:
@@ -76,7 +82,6 @@ def explain(plan: Plan, explained: Scheduler, question: Question, folder: Path, 
         explained: the one of ``plan.schedulers`` to explain.
         question: what is asked.
         folder: where ``explain.html`` and the CSV files go.
-        run: folder of the training run that ``explained`` comes from.
 
     Raises:
         ConfigError: something in the plan or the question is wrong, or ``folder`` cannot be written.
@@ -88,7 +93,8 @@ def explain(plan: Plan, explained: Scheduler, question: Question, folder: Path, 
     require_writable(folder)
     recording = record(explained, others, tables, episodes[question.episode], question.episode)
     decisions = _decisions(explained, recording, question)
-    probabilities = None if run is None else policy_probabilities(run, recording, decisions)
+    policy = policy_of(explained)
+    probabilities = policy_probabilities(policy, recording, decisions) if isinstance(policy, Learned) else None
     answer = Answer(
         recording,
         episodes[question.episode],
@@ -96,6 +102,7 @@ def explain(plan: Plan, explained: Scheduler, question: Question, folder: Path, 
         choices_frame(explained, recording, decisions, probabilities, question.futures, question.span_us),
         candidates_frame(recording, decisions, probabilities),
         *_habits([explained, *others], tables, episodes[: plan.episodes]),
+        gate_settings(explained, recording, decisions, episodes[: plan.episodes]),
     )
     texts = {
         "explain_choices.csv": csv_text(answer.choices),
@@ -105,10 +112,15 @@ def explain(plan: Plan, explained: Scheduler, question: Question, folder: Path, 
         "explain_waits.csv": csv_text(answer.waits),
         PAGE: explain_page(plan, question, answer),
     }
+    if answer.gate is not None:
+        texts |= {"explain_states.csv": csv_text(answer.gate.states)}
+        texts |= {"explain_settings.csv": csv_text(answer.gate.moves)}
     write_all(folder, texts)
     screen = console()
     screen.print(_choices_table(answer, question))
     screen.print(_overview_table(plan, answer))
+    if answer.gate is not None:
+        screen.print(moves_table(answer.gate.moves))
     if answer.left_out:
         screen.print(answer.left_out_text, soft_wrap=True, highlight=False)
     screen.print(f"page: {folder / PAGE}", soft_wrap=True, highlight=False)

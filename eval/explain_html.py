@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from eval.choices import situation
+from eval.explain_gate import moves_html, state_html
 from eval.habits import AXES, LOAD_BINS, OVERVIEW_HEADINGS, VERSIONS, overview_cells
 from eval.page import fragment, page_html, table_html
 from eval.table import number
@@ -81,6 +82,7 @@ def explain_page(plan: Plan, question: Question, answer: Answer) -> str:
         versions_heading=escape(f"Versions that {explained} chooses, against the load of HVX and HMX"),
         versions=versions,
         versions_text=escape(_VERSIONS_TEXT),
+        settings="" if answer.gate is None else moves_html(answer.gate.moves),
         decisions_text=escape(f"{decisions_text} Load {setting['load']:g}, deadlines x {setting['tightness']:g}."),
         gains=gains,
         gains_text=escape(_GAINS_TEXT),
@@ -100,10 +102,12 @@ def _decision(answer: Answer, decision: int) -> str:
     candidates = answer.candidates[answer.candidates["decision"] == decision]
     learned = bool(choices["probability"].notna().any())
     time_ms = choices["time_ms"].iloc[0]
+    states = None if answer.gate is None else answer.gate.states[answer.gate.states["decision"] == decision]
     return (
         f"<h3 class=apart>Decision {decision} at {time_ms:.2f} ms</h3>"
         f"<p class=quiet>{escape(situation(answer.recording, decision))}</p>"
         f'<div class="choices">{_choices_table(choices, learned)}</div>'
+        f"{'' if states is None else state_html(states)}"
         f"<details><summary>all {len(candidates)} candidates with their profiles</summary>"
         f"{_candidates_table(candidates, learned)}</details>"
     )

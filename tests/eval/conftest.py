@@ -80,10 +80,20 @@ def short_outcomes(short_plan):
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """A policy trained for a moment."""
-    from train.__main__ import main as train
-
-    run = tmp_path_factory.mktemp("runs") / "run"
+    """A policy of the learner ``ppo``, trained for a moment."""
     options = ["--steps", "128", "--lanes", "4", "--rollout", "32", "--minibatch", "64", "--epochs", "1"]
-    assert train(["--out", str(run), *options, "--horizon-us", "10000", "--miss-weight", "3", "--no-eval"]) == 0
+    return train(tmp_path_factory.mktemp("runs") / "run", "--learner", "ppo", *options)
+
+
+@pytest.fixture(scope="session")
+def trained_gate(tmp_path_factory):
+    """A learned gate, trained for a moment."""
+    options = ["--generations", "2", "--population", "4", "--episodes", "4"]
+    return train(tmp_path_factory.mktemp("runs") / "gate", *options)
+
+
+def train(run, *options):
+    from train.__main__ import main
+
+    assert main(["--out", str(run), *options, "--horizon-us", "10000", "--miss-weight", "3", "--no-eval"]) == 0
     return run

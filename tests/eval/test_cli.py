@@ -61,7 +61,9 @@ def test_help_works_as_a_module():
     assert "--checkpoint" in done.stdout
 
 
-def test_a_run_is_evaluated_from_its_config_alone_and_twice_the_same(trained, tmp_path):
+@pytest.mark.parametrize("learner", ["trained", "trained_gate"])
+def test_a_run_is_evaluated_from_its_config_alone_and_twice_the_same(learner, request, tmp_path):
+    trained = request.getfixturevalue(learner)
     names = ("summary.csv", "streams.csv", "episodes.csv")
     options = ["--checkpoint", str(trained), "--episodes", "2", "--schedulers", "serial,slack_gate", "--workers", "1"]
     assert main(options) == 0
@@ -69,7 +71,7 @@ def test_a_run_is_evaluated_from_its_config_alone_and_twice_the_same(trained, tm
     assert main([*options, "--out", str(tmp_path)]) == 0
     assert {name: (tmp_path / name).read_bytes() for name in names} == first
     summary = pd.read_csv(trained / "summary.csv")
-    assert list(summary["scheduler"]) == ["serial", "slack_gate", "ppo"]
+    assert list(summary["scheduler"]) == ["serial", "slack_gate", "learned"]
     episodes = pd.read_csv(trained / "episodes.csv")
     assert (episodes["simulated_ms"] <= 10.0).all()
     returns = episodes["credit_ms"] - 3.0 * episodes["charge_ms"]

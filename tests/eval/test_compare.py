@@ -57,9 +57,9 @@ def test_one_scheduler_of_each_file(write):
 def test_training_seeds_are_resampled_and_one_is_said(write):
     rng = np.random.default_rng(5)
     rule = np.round(rng.normal(0.0, 1.0, 40), 3)
-    seeds = [rows("ppo", rule + shift, train_seed=i) for i, shift in enumerate((-4.0, 0.0, 1.0, 3.0, 5.0))]
+    seeds = [rows("learned", rule + shift, train_seed=i) for i, shift in enumerate((-4.0, 0.0, 1.0, 3.0, 5.0))]
     rules = write("rules", rows("edf", rule))
-    several, single = (compare(write(f"n{len(own)}", *own), rules, ["ppo", "edf"]) for own in (seeds, seeds[3:4]))
+    several, single = (compare(write(f"n{len(own)}", *own), rules, ["learned", "edf"]) for own in (seeds, seeds[3:4]))
     assert several["difference"].tolist() == pytest.approx([1.0])
     # The runs lie 9 apart and the episodes not at all: only drawing runs makes this interval wide.
     assert (several["difference_high"] - several["difference_low"])[0] > 4.0

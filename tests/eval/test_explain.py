@@ -5,10 +5,13 @@ import pandas as pd
 import pytest
 
 import agents
+from agents.kernels.adaptive import N_FEATURES, N_SETTINGS
+from agents.learned_gate import LearnedGate
 from agents.scheduler import Scheduler
 from eval.__main__ import main
 from eval.choices import candidates_frame, carry_out, choices_frame, most_telling, record
 from eval.episodes import Episode, held_out
+from eval.explain_gate import NAMES, gate_settings
 from eval.habits import overview_row, play_log, versions_frame, waits_frame
 from eval.play import run
 from hexenv.action import WAIT, decode, encode
@@ -132,6 +135,35 @@ class TestChoices:
         assert row["alone_us"] == variant["alone_ns"][int(row["contexts"])] / 1e3
 
 
+class TestGateSettings:
+    def test_no_weights_are_the_settings_of_triage_gate_everywhere(self, short_tables, recording):
+        gate = LearnedGate(np.zeros((N_SETTINGS, N_FEATURES)))
+        states, moves = gate_settings(gate, recording, [5, 9], held_out(short_tables, 2))
+        at_rest = dict(zip(NAMES, (1.0, 1.5, 0.97, 0.0, 2.0, 1.0, 0.0, 0.0, 0.0), strict=True))
+        for decision in (5, 9):
+            own = states[(states["decision"] == decision) & (states["kind"] == "setting")]
+            assert dict(zip(own["name"], own["value"], strict=True)) == at_rest
+        for row in moves.to_dict("records"):
+            assert row["p10"] == row["p50"] == row["p90"] == at_rest[row["setting"]]
+
+    def test_a_setting_moves_with_the_jobs_it_depends_on(self, short_tables, recording):
+        """1.5 ms x 2 ** (1.4 (n / 4 - 0.5)) for n jobs, and every decision is counted once."""
+        weights = np.zeros((N_SETTINGS, N_FEATURES))
+        weights[1, 5] = 1.0
+        gate, episodes = LearnedGate(weights), held_out(short_tables, 3)
+        moves = gate_settings(gate, recording, [5], episodes).moves
+        margins = moves[moves["setting"] == "margin, ms"].set_index(["against", "bin"])
+        jobs = margins.loc["jobs"]
+        for name in set(jobs.index) - {"4 or more"}:
+            assert jobs.loc[name, "p50"] == pytest.approx(1.5 * 2 ** (1.4 * (int(name) / 4 - 0.5)))
+        decisions = run(gate, short_tables, episodes).episodes["decisions"].sum()
+        assert margins.loc[("all", "all"), "decisions"] == decisions
+        assert jobs["decisions"].sum() == margins.loc["load", "decisions"].sum() == decisions
+
+    def test_rules_have_none(self, recording):
+        assert gate_settings(agents.make("triage_gate"), recording, [5], ()) is None
+
+
 class TestHabits:
     def test_versions_against_load(self):
         """HVX on an idle device and HMX beside it: the resident then asks for all of HVX and none of HMX."""
@@ -225,10 +257,20 @@ class TestCommand:
         np.testing.assert_allclose(candidates.groupby("decision")["probability"].sum(), 1.0)
         for _, own in candidates.groupby("decision"):
             own = own.set_index("action")
-            chosen = own.index[own["chosen_by"].fillna("").str.contains("ppo")].item()
+            chosen = own.index[own["chosen_by"].fillna("").str.contains("learned")].item()
             picks = own["probability"].drop(WAIT)
             assert chosen == (WAIT if own.loc[WAIT, "probability"] >= picks.sum() else picks.idxmax())
-        assert pd.read_csv(tmp_path / "explain_overview.csv")["scheduler"].tolist() == ["ppo", "greedy_versions"]
+        assert pd.read_csv(tmp_path / "explain_overview.csv")["scheduler"].tolist() == ["learned", "greedy_versions"]
+
+    def test_a_learned_gate_is_explained_with_its_settings(self, trained_gate, tmp_path):
+        options = ["--at", "3,7", "--checkpoint", str(trained_gate), "--schedulers", "triage_gate"]
+        assert main([*FAST, *options, "--out", str(tmp_path)]) == 0
+        assert {path.name for path in tmp_path.iterdir()} == FILES | {"explain_states.csv", "explain_settings.csv"}
+        assert pd.read_csv(tmp_path / "explain_candidates.csv")["probability"].isna().all()
+        assert pd.read_csv(tmp_path / "explain_states.csv")["decision"].unique().tolist() == [3, 7]
+        page = (tmp_path / "explain.html").read_text()
+        assert "How its settings move" in page
+        assert page.count("the features that led to these settings") == 2
 
     @pytest.mark.parametrize(
         ("arguments", "words"),

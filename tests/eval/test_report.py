@@ -91,7 +91,7 @@ def test_light_colours_are_told_apart_by_value():
 
 
 def test_schedulers_keep_their_colours_and_strangers_take_free_ones():
-    few, many = scheduler_slots(["serial", "ppo"]), scheduler_slots(["a", "serial", "b", "ppo", "edf"])
+    few, many = scheduler_slots(["serial", "learned"]), scheduler_slots(["a", "serial", "b", "learned", "edf"])
     assert {name: many[name] for name in few} == few
     assert len(set(many.values())) == 5
     assert set(scheduler_slots([str(i) for i in range(20)]).values()) == set(range(len(MARKERS)))

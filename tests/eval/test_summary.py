@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from eval.summary import best_rule_of, episode_frame, stream_frame, summary_frame
+from eval.summary import best_rule_of, episode_frame, learned_in, stream_frame, summary_frame
 from eval.verdict import verdict
 
 REQUIRED = {
@@ -16,13 +16,13 @@ def outcomes(outcome_of):
     return [
         outcome_of("edf", serial + np.array([5.0, 7.0, 6.0, 6.0]), latency_ms=(1.0, 2.0, 3.0)),
         outcome_of("serial", serial),
-        outcome_of("ppo", serial + np.array([8.0, 7.0, 9.0, 8.0])),
+        outcome_of("learned", serial + np.array([8.0, 7.0, 9.0, 8.0])),
     ]
 
 
 def test_a_row_a_scheduler_with_the_documented_columns(outcomes):
     summary = summary_frame(outcomes)
-    assert list(summary["scheduler"]) == ["edf", "serial", "ppo"]
+    assert list(summary["scheduler"]) == ["edf", "serial", "learned"]
     assert set(summary.columns) >= REQUIRED
     assert not summary.drop(columns=["reference", "best_rule"]).isna().any(axis=None)
 
@@ -43,13 +43,22 @@ def test_figures_are_paired_with_serial(outcomes):
 def test_the_best_rule_is_never_the_learned_policy(outcomes):
     assert best_rule_of(outcomes).scheduler == "edf"
     summary = summary_frame(outcomes).set_index("scheduler")
-    assert summary.loc["ppo", "vs_best_rule"] == pytest.approx(2.0)
+    assert summary.loc["learned", "vs_best_rule"] == pytest.approx(2.0)
     assert summary.loc["edf", "vs_best_rule"] == 0.0
+
+
+def test_the_shipped_policy_is_none_of_the_rules(outcomes, outcome_of):
+    shipped = outcome_of("learned_gate", np.full(4, 99.0))
+    assert best_rule_of([*outcomes, shipped]).scheduler == "edf"
+    assert "the learned policy beats the best rule (edf)" in verdict(summary_frame([*outcomes[:2], shipped]))
+    assert learned_in(["learned_gate", "edf"]) == "learned_gate"
+    assert learned_in(["learned_gate", "edf", "learned"]) == "learned"
+    assert learned_in(["edf", "oracle"]) is None
 
 
 def test_without_serial_the_first_scheduler_is_the_reference(outcomes):
     summary = summary_frame([outcomes[2], outcomes[0]])
-    assert set(summary["reference"]) == {"ppo"}
+    assert set(summary["reference"]) == {"learned"}
 
 
 def test_streams(outcomes):
@@ -80,7 +89,7 @@ def test_a_row_an_episode(outcomes):
 )
 def test_verdict_follows_the_interval(outcome_of, lead, words):
     edf = np.array([10.0, 20.0, 30.0, 40.0])
-    assert words in verdict(summary_frame([outcome_of("edf", edf), outcome_of("ppo", edf + lead)]))
+    assert words in verdict(summary_frame([outcome_of("edf", edf), outcome_of("learned", edf + lead)]))
 
 
 def test_verdict_without_a_learned_policy(outcomes):

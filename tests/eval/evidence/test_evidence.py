@@ -39,6 +39,12 @@ def test_ladder_takes_the_rungs_that_ran_from_the_lowest_up(outcome_of):
     assert (frame["return_step_low"].iloc[2], frame["return_step_high"].iloc[2]) == (1.0, 3.0)
 
 
+def test_the_learned_rung_is_the_shipped_policy_where_no_other_ran(outcome_of):
+    shipped, own = outcome_of("learned_gate", [5.0, 7.0]), outcome_of("learned", [4.0, 4.0])
+    assert ladder_frame([outcome_of("serial", [1.0, 1.0]), shipped])["scheduler"].tolist() == ["serial", "learned_gate"]
+    assert ladder_frame([shipped, own])["scheduler"].tolist() == ["learned"]
+
+
 def test_slowdown_divides_by_the_time_alone_of_the_job_that_ran(outcome_of, toy_tables):
     toy_tables.templates = np.zeros(3, TEMPLATE)
     toy_tables.templates["ref_ns"] = 500_000, 1_000_000, 7_000_000
@@ -49,11 +55,11 @@ def test_slowdown_divides_by_the_time_alone_of_the_job_that_ran(outcome_of, toy_
 
 
 def test_figures_have_room_for_the_best_the_reference_and_the_ladder(outcome_of):
-    names = ["random", "serial", "edf", "tacker", "aker", "pod", "online_pairs", "hfuse", "orion", "ppo"]
+    names = ["random", "serial", "edf", "tacker", "aker", "pod", "online_pairs", "hfuse", "orion", "learned"]
     outcomes = [outcome_of(name, [float(i), 0.0]) for i, name in enumerate(names)]
     shown = featured([*outcomes, outcome_of("slack_gate", [8.0, 0.0])])  # plays as orion does
     assert len(shown) == FEATURED
-    assert {"ppo", "orion", "serial", "online_pairs"} <= set(shown)
+    assert {"learned", "orion", "serial", "online_pairs"} <= set(shown)
     assert "slack_gate" not in shown
     assert "random" not in shown
 

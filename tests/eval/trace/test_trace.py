@@ -313,10 +313,10 @@ def test_equal_commands_give_equal_bytes(tmp_path):
 
 def test_a_policy_is_traced_from_its_run(trained, tmp_path):
     out = tmp_path / "policy.json"
-    assert main(["--checkpoint", str(trained), "--compare", "ppo,serial", "-o", str(out)]) == 0
+    assert main(["--checkpoint", str(trained), "--compare", "learned,serial", "-o", str(out)]) == 0
     trace = json.loads(out.read_text())
     assert complaints(trace) == []
-    assert trace["otherData"]["schedulers"] == "ppo, serial"
+    assert trace["otherData"]["schedulers"] == "learned, serial"
 
 
 @pytest.mark.parametrize(
