@@ -1,4 +1,4 @@
-"""A short training is enough to beat random play and first-in-first-out on episodes it has never seen."""
+"""A short training of ``ppo`` is enough to beat random play and first-in-first-out on episodes it has never seen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """A policy after 57,344 decisions of warm start and 8,192 of PPO."""
     folder: Path = tmp_path_factory.mktemp("runs") / "run"
     options = {"steps": 65_536, "imitate-steps": 57_344, "rollout": 64, "horizon-us": HORIZON_US, "out": folder}
-    assert main([text for name, value in options.items() for text in (f"--{name}", str(value))] + ["--no-eval"]) == 0
+    given = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    assert main(["--learner", "ppo", *given, "--no-eval"]) == 0
     return play(Learned(folder))
 
 
