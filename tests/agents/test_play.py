@@ -1,4 +1,4 @@
-"""Every rule in whole episodes: what it buys on toy mixes, and that it never chooses an illegal action or stops."""
+"""Every rule and the shipped policy in whole episodes: what they buy on toy mixes, and that their choices are legal."""
 
 from dataclasses import replace
 
@@ -12,6 +12,8 @@ from hexenv.engine.layout import Arrival, Mode, Tables
 from hexenv.workload import build, scenario_names
 from hexenv.workload.scenario import CONTEXT_SPLITS, HMX_LOCKS, MODES, VTCM_SPLITS
 from tests.engine.toy import Kernel, Source, Work, one, toy_tables
+
+NAMES = (*agents.names(), "learned_gate")
 
 
 def play(scheduler: Scheduler, tables: Tables, seeds: range) -> Simulator:
@@ -80,7 +82,7 @@ def test_deadline_order_misses_less_than_arrival_order(toy):
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-@pytest.mark.parametrize("name", agents.names())
+@pytest.mark.parametrize("name", NAMES)
 def test_every_rule_plays_in_every_mode(name, mode):
     lanes = play(agents.make(name), toy_mix(mode), range(2)).lanes
     assert (lanes["finished"].sum(axis=1) > 0).all()
@@ -94,7 +96,7 @@ def test_settings_do_not_change_what_is_compiled():
 
 
 @pytest.mark.parametrize("scenario", scenario_names())
-@pytest.mark.parametrize("name", agents.names())
+@pytest.mark.parametrize("name", NAMES)
 def test_every_rule_plays_every_scenario(name, scenario):
     scheduler = agents.make(name)
     tables = under(build(scenario, horizon_us=15_000), scheduler.overrides)

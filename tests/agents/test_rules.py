@@ -11,8 +11,8 @@ from hexenv.engine.layout import Mode, Phase
 
 from .conftest import HMX, HVX, HYBRID, Case, Work
 
-RULES = [name for name in agents.names() if name not in ("random", "window")]
-"""All but the one that draws, and the one whose rule it is to hold tasks back."""
+RULES = [name for name in (*agents.names(), "learned_gate") if name not in ("random", "window")]
+"""The shipped policy too, and all but the one that draws, and the one whose rule it is to hold tasks back."""
 
 
 def hvx_heavy(us: float = 100.0, **kwargs) -> Work:
