@@ -2,9 +2,10 @@
 
 Both try a few actions at each decision: every candidate is carried out on forks of the lane, a base rule goes on for a
 span of simulated time, and the action of the best mean value is chosen, if it beats the base rule's own choice by more
-than chance. ``search`` works on reseeded forks, so it knows no more of the future than any other scheduler; its forks
-never end, so it does not know the horizon either. ``oracle`` works on exact forks: it knows the arrivals and durations
-to come and is an indication of what that is worth, not a competitor.
+than chance. Where the base rule lets a deadline go, its choice stands: which ones to serve is left to its triage.
+``search`` works on reseeded forks, so it knows no more of the future than any other scheduler; its forks never end, so
+it does not know the horizon either. ``oracle`` works on exact forks: it knows the arrivals and durations to come and is
+an indication of what that is worth, not a competitor.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ from typing import Any
 import numpy as np
 
 from agents.kernels.deadlines import nothing_known
-from agents.kernels.look_ahead import Bench, Outlook, look_ahead
+from agents.kernels.look_ahead import Bench, Outlook, Policy, look_ahead
 from agents.kernels.predict import costs_of
-from agents.paired import gate
+from agents.kernels.triage import Triage, ward
+from agents.paired import Paired
 from agents.scheduler import Scheduler
+from agents.triage import TriageGate
+from agents.tuned import tuned_values
 from hexenv.engine import Simulator
 from hexenv.engine.layout import LANE, NO_DEADLINE, TRACE, VIEW, Tables
+
+_KEEP_ALL = Triage(speed=-np.inf, rest_power=0.0, loss_power=0.0)
+"""Lets no deadline go: where work takes no time, all of it fits."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,8 @@ class LookAhead:
         budget: engine decisions to spend at a decision, about.
         span_us: simulated time that a rollout covers, us; by default 2000, less for budgets that do not reach so far.
         candidates: actions tried at a decision, at most.
-        margins_us: margins of the slack gates that go on after an action; the first one is the base rule.
+        rules: what goes on after an action, each one in turn; the first is the base rule. By default ``triage_gate`` as
+            it is tuned.
         confidence: standard errors by which an action must beat the base rule's choice.
         speed: ns that the device takes for a ns of work queued ahead of a deadline, for the value at a rollout's end.
         doubt: predicted lateness over which a deadline turns from safe to lost there, as a part of the time that its
@@ -63,7 +71,7 @@ class LookAhead:
         budget: int = 1000,
         span_us: float | None = None,
         candidates: int = 6,
-        margins_us: Sequence[float] = (1500.0,),
+        rules: Sequence[Paired | TriageGate] = (),
         confidence: float = 2.0,
         speed: float = 0.9,
         doubt: float = 0.35,
@@ -75,9 +83,10 @@ class LookAhead:
         self._arrays = (tables if exact else _endless(tables)).arrays
         self._costs = costs_of(tables)
         self._seed = np.uint64(seed % (1 << 64))
-        self._policies = tuple(gate(float(margin)) for margin in margins_us)
+        rules = rules or (TriageGate(**tuned_values("triage_gate")),)
+        self._policies = tuple(_policy(rule) for rule in rules)
         self._outlook = Outlook(budget, round(1000 * span_us), candidates, confidence, speed, doubt, exact)
-        most = max(candidates, len(margins_us) + 1) * len(margins_us)
+        most = max(candidates, len(rules) + 1) * len(rules)
         self._benches = [_bench(tables.n_actions, most) for _ in range(threads)]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
@@ -104,6 +113,10 @@ class LookAhead:
         return Labels(actions, advantages / 1e6, spent)
 
 
+def _policy(rule: Paired | TriageGate) -> Policy:
+    return Policy(rule.triage if isinstance(rule, TriageGate) else _KEEP_ALL, rule.pairing)
+
+
 def _endless(tables: Tables) -> Tables:
     """The scenario without its horizon, which no scheduler knows."""
     config = tables.config.copy()
@@ -118,6 +131,7 @@ def _bench(n_actions: int, arms: int) -> Bench:
         np.zeros((1, n_actions), np.bool_),
         np.zeros(1, np.int64),
         np.zeros(1, TRACE),
+        ward(),
         nothing_known(),
         np.zeros(n_actions),
         np.zeros((arms, 2), np.int64),

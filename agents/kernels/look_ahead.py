@@ -9,9 +9,10 @@ import numpy as np
 
 from agents.kernels.deadlines import Known
 from agents.kernels.jit import njit
-from agents.kernels.pairs import Pairing, act_in_pairs
+from agents.kernels.pairs import Pairing
 from agents.kernels.predict import Costs, corun_ns, fresh, own_contexts, placed, variant_row
 from agents.kernels.tasks import action_of, resident_slot, share_of, task_of, variant_of
+from agents.kernels.triage import Triage, Ward, act_after_triage
 from hexenv.engine import clock
 from hexenv.engine.dispatch import fill_mask
 from hexenv.engine.jobs import job_slots
@@ -26,6 +27,13 @@ _PLANNING = 16
 """Purpose tag of the draws that reseed a look-ahead's forks."""
 _SPREAD = 0.15
 """Gain that a task's next candidate loses for each one listed before it, so that all tasks get some."""
+
+
+class Policy(NamedTuple):
+    """A rule that goes on after an action."""
+
+    triage: Triage
+    pairing: Pairing
 
 
 class Outlook(NamedTuple):
@@ -48,6 +56,7 @@ class Bench(NamedTuple):
     masks: np.ndarray  # bool, (1, A)
     actions: np.ndarray  # int64, (1,)
     trace: np.ndarray  # TRACE, (1,), never written
+    room: Ward
     known: Known
     gains: np.ndarray  # (A,)
     arms: np.ndarray  # int64, (N, 2): action, and place of the rule that goes on after it
@@ -113,8 +122,15 @@ def _worth_ns(tables: Any, lane: Any, costs: Costs, outlook: Outlook) -> float:
 
 
 @njit
+def _act(views: np.ndarray, masks: np.ndarray, costs: Costs, policy: Policy, bench: Bench) -> None:
+    """Set ``bench.actions`` to what ``policy`` does at the decision of ``views`` (1,) and ``masks`` (1, A)."""
+    room, known = bench.room, bench.known
+    act_after_triage(views, masks, costs, policy.triage, policy.pairing, room, known, bench.actions)
+
+
+@njit
 def _rollout(
-    tables: Any, costs: Costs, policy: Pairing, outlook: Outlook, bench: Bench, action: int
+    tables: Any, costs: Costs, policy: Policy, outlook: Outlook, bench: Bench, action: int
 ) -> tuple[float, int]:
     """``(value, decisions)`` of ``action`` on ``bench.lanes``, then ``policy``, over the outlook's span.
 
@@ -132,7 +148,7 @@ def _rollout(
             return _worth_ns(tables, lane, costs, outlook) - past, decisions
         fill_view(tables, lane, bench.views[0])
         fill_mask(tables, lane, bench.masks[0])
-        act_in_pairs(bench.views, bench.masks, costs, policy, bench.known, bench.actions)
+        _act(bench.views, bench.masks, costs, policy, bench)
         action = bench.actions[0]
 
 
@@ -165,18 +181,30 @@ def _fill_gains(view: Any, mask: np.ndarray, costs: Costs, gains: np.ndarray) ->
 
 
 @njit
+def _lets_go(view: Any, sorted_out: Any) -> bool:
+    """Whether a deadline of ``view`` has gone from ``sorted_out``, which a triage made of it."""
+    gone = False
+    for k in range(view.n_tasks):
+        gone |= view.tasks[k].deadline_ns != sorted_out.tasks[k].deadline_ns
+    return gone
+
+
+@njit
 def _list_arms(
-    views: np.ndarray, masks: np.ndarray, costs: Costs, policies: tuple[Pairing, ...], outlook: Outlook, bench: Bench
+    views: np.ndarray, masks: np.ndarray, costs: Costs, policies: tuple[Policy, ...], outlook: Outlook, bench: Bench
 ) -> int:
     """Fill ``bench.arms``; returns their number. The first arm is what the first policy does by itself.
 
     Candidates are what the policies do, wait, and the picks of the highest predicted gain, spread over the tasks. Each
-    is one arm with each policy.
+    is one arm with each policy. Where a policy lets a deadline go, the first arm is the only one: the value of a
+    rollout takes earliest deadline first for granted, which says little where not every deadline can be met.
     """
     n = 0
     for policy in policies:
-        act_in_pairs(views, masks, costs, policy, bench.known, bench.actions)
+        _act(views, masks, costs, policy, bench)
         n = _add_arm(bench, n, bench.actions[0])
+        if _lets_go(views[0], bench.room.views[0]):
+            return 1
     n = _add_arm(bench, n, 0)
     gains = bench.gains
     _fill_gains(views[0], masks[0], costs, gains)
@@ -202,7 +230,7 @@ def _try_arms(
     tables: Any,
     lane: Any,
     costs: Costs,
-    policies: tuple[Pairing, ...],
+    policies: tuple[Policy, ...],
     outlook: Outlook,
     bench: Bench,
     n: int,
@@ -269,7 +297,7 @@ def look_ahead(
     which: np.ndarray,
     seed: np.uint64,
     costs: Costs,
-    policies: tuple[Pairing, ...],
+    policies: tuple[Policy, ...],
     outlook: Outlook,
     bench: Bench,
     actions: np.ndarray,

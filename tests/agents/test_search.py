@@ -6,12 +6,14 @@ import pytest
 import agents
 from agents.paired import slack_gate
 from agents.search import LookAhead, Search
+from agents.triage import TriageGate
 from hexenv.engine import Simulator, episode_key
 from hexenv.engine.layout import Arrival, Mode, Phase, Tables
 from tests.agents.test_play import toy_mix
 from tests.engine.toy import Kernel, Source, action, one, toy_tables
 
-SMALL = {"budget": 200, "span_us": 1000.0, "margins_us": (100.0,), "doubt": 0.25}
+BASE = TriageGate(100.0)
+SMALL = {"budget": 200, "span_us": 1000.0, "rules": (BASE,), "doubt": 0.25}
 
 
 def keys(batch: int) -> np.ndarray:
@@ -112,12 +114,12 @@ def test_threads_and_order_do_not_matter():
     assert some.actions.tolist() == first.actions[[4, 1]].tolist()
 
 
-def test_labels_name_legal_actions_and_start_from_the_base_rule():
+@pytest.mark.parametrize("rule", [slack_gate(100.0), TriageGate(100.0)], ids=lambda rule: rule.name)
+def test_labels_name_legal_actions_and_start_from_the_base_rule(rule):
     simulator = Simulator(noisy_mix(), 4)
     simulator.reset(keys(4))
-    rule = slack_gate(SMALL["margins_us"][0])
     rule.start(simulator.tables, 4, 0)
-    planner = LookAhead(simulator.tables, **SMALL)
+    planner = LookAhead(simulator.tables, **{**SMALL, "rules": (rule,)})
     for _ in states(simulator, 20):
         labels = planner.label(simulator)
         tried = ~np.isnan(labels.advantages)
@@ -126,7 +128,20 @@ def test_labels_name_legal_actions_and_start_from_the_base_rule():
         base = rule.act(simulator.views, simulator.masks)
         assert (labels.advantages[np.arange(4), base] == 0.0).all()
         assert (labels.advantages[np.arange(4), labels.actions] >= 0.0).all()
-        assert (labels.spent > 0).all()
+        assert ((labels.spent > 0) == (tried.sum(1) > 1)).all()
+
+
+@pytest.mark.parametrize(("due", "searches"), [(1100.0, True), (900.0, False)])
+def test_where_the_triage_lets_a_deadline_go_its_choice_stands(due, searches):
+    """Two frames of 500 us each: both can be met before the first deadline, only one before the second one."""
+    frames = [Source((one(Kernel(tiles=10, hvx=2000.0)),), Arrival.PERIODIC, period=1e6, deadline=due, offset=0.0)] * 2
+    simulator = Simulator(toy_tables(*frames, horizon_ns=4_000_000, wait_max_ns=200_000), 1)
+    simulator.reset(keys(1))
+    assert LookAhead(simulator.tables, **{**SMALL, "rules": (slack_gate(100.0),)}).label(simulator).spent[0] > 0
+    labels = LookAhead(simulator.tables, **SMALL).label(simulator)
+    assert (labels.spent[0] > 0) == searches
+    assert simulator.masks[0, labels.actions[0]]
+    assert (np.count_nonzero(~np.isnan(labels.advantages)) > 1) == searches
 
 
 def test_more_budget_means_more_rollouts():
@@ -148,7 +163,7 @@ def test_it_sees_what_the_base_rule_does_not():
     camera = Source((one(Kernel(tiles=10, hvx=1600.0)),), Arrival.PERIODIC, period=5000.0, deadline=600.0, offset=100.0)
     filler = Source((one(Kernel(tiles=1, hvx=3600.0)),))
     tables = toy_tables(camera, filler, horizon_ns=4_000_000, wait_max_ns=200_000, mode=Mode.SERIAL)
-    base = play(slack_gate(100.0), tables, 1).lanes
+    base = play(BASE, tables, 1).lanes
     found = play(search_small(span_us=2000.0, doubt=0.01, speed=1.0), tables, 1).lanes
     assert base["missed"].sum() == 1
     assert found["missed"].sum() == 0
@@ -157,7 +172,7 @@ def test_it_sees_what_the_base_rule_does_not():
 
 def test_search_beats_its_base_rule_and_reports_what_it_spent():
     tables = toy_mix(Mode.FUSED)
-    base = play(slack_gate(100.0), tables, 4).lanes
+    base = play(BASE, tables, 4).lanes
     scheduler = search_small()
     found = play(scheduler, tables, 4).lanes
 
