@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from agents.kernels.adaptive import N_FEATURES
 from hexenv.errors import ConfigError
 
 
@@ -80,6 +81,9 @@ class GateConfig(TrainConfig):
     generations: int = _option(40, "generations of the search", 1)
     population: int = _option(16, "candidates in a generation", 4)
     episodes: int = _option(96, "training episodes that each candidate of a generation plays", 1)
+    features: int = _option(
+        N_FEATURES, "features of the state that the settings may follow; 1 for constants", 1, N_FEATURES
+    )
     step: float = _option(0.3, "first standard deviation of the constants of the settings", 1e-6)
     threads: int = _option(2, "candidates played at once; no effect on the results", 1)
 

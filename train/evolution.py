@@ -96,7 +96,7 @@ class GateTrainer(Trainer):
     @property
     def weights(self) -> np.ndarray:
         """The mean of the search, (settings, features)."""
-        return np.array(self._search.mean).reshape(N_SETTINGS, N_FEATURES)
+        return _weights(self._search.mean[None])[0]
 
     def _train(self, run: Path, watch: Watch) -> None:
         """See :meth:`Trainer._train`."""
@@ -112,7 +112,7 @@ class GateTrainer(Trainer):
         """Play one generation and learn from it; False if it was stopped. ``first``: generations before this start."""
         population, asked = self.config.population, self._search.ask()
         returns: list[float] = []
-        for own in self._arena.play(np.array(asked).reshape(-1, N_SETTINGS, N_FEATURES), *self._episodes()):
+        for own in self._arena.play(_weights(np.array(asked)), *self._episodes()):
             if watch.stopped:
                 return False
             returns.append(float(own.mean()))
@@ -149,7 +149,7 @@ def read_returns(run: Path, population: int) -> list[list[float]]:
 
 def new_search(config: GateConfig) -> cma.CMAEvolutionStrategy:
     """A search that starts at ``triage_gate``, with random numbers of its own."""
-    steps = np.full((N_SETTINGS, N_FEATURES), _FEATURE_STEP)
+    steps = np.full((N_SETTINGS, config.features), _FEATURE_STEP)
     steps[:, 0] = 1.0
     rng = np.random.default_rng(config.seed)
     options = {
@@ -160,3 +160,9 @@ def new_search(config: GateConfig) -> cma.CMAEvolutionStrategy:
         "verbose": -9,
     }
     return cma.CMAEvolutionStrategy(np.zeros(steps.size), config.step, options)
+
+
+def _weights(points: np.ndarray) -> np.ndarray:
+    """Weights, (n, settings, features), of n points of the search; features that it leaves out have none."""
+    found = points.reshape(len(points), N_SETTINGS, -1)
+    return np.pad(found, ((0, 0), (0, 0), (0, N_FEATURES - found.shape[2])))

@@ -36,11 +36,11 @@ FEATURES = (
 )
 """What the settings depend on; at most about 1 in size."""
 SETTINGS = (
-    "speed: 2 ** (0.7 x)",
+    "speed: 1.1 x 2 ** (0.7 x)",
     "margin: 1.5 ms x 2 ** (1.4 x)",
     "least gain: 0.97 + 0.1 x",
     "guard: 0.2 x, at least 0",
-    "rest power: 2 + 2 x",
+    "rest power: 1 + 2 x",
     "loss power: 1 + 2 x",
     "soft: 3 x",
     "guest gain: 0.1 x",
@@ -145,7 +145,7 @@ def describe(view: Any, costs: Costs, jobs: np.ndarray, features: np.ndarray) ->
 @njit
 def settings_of(sums: np.ndarray) -> tuple[Triage, Pairing]:
     """The settings for the weighted sums ``sums`` (N_SETTINGS,)."""
-    triage = Triage(2.0 ** (0.7 * sums[0]), 2.0 + 2.0 * sums[4], 1.0 + 2.0 * sums[5], 3.0 * sums[6])
+    triage = Triage(1.1 * 2.0 ** (0.7 * sums[0]), 1.0 + 2.0 * sums[4], 1.0 + 2.0 * sums[5], 3.0 * sums[6])
     pairing = Pairing(
         True,  # any_version
         True,  # gated

@@ -25,7 +25,7 @@ WEIGHTS = RNG.normal(0.0, 0.5, (N_SETTINGS, N_FEATURES))
 @pytest.mark.parametrize("scenario", ["camera_decode", "grid"])
 def test_without_weights_it_is_triage_gate(scenario: str) -> None:
     tables = build(scenario, horizon_us=40_000)
-    rule = agents.make("triage_gate", margin_us=1500.0, least_gain=0.97, speed=1.0, rest_power=2.0)
+    rule = agents.make("triage_gate")
     gate = LearnedGate(np.zeros((N_SETTINGS, N_FEATURES)))
     assert outcome(play(gate, tables, range(4))) == outcome(play(rule, tables, range(4)))
     assert outcome(play(LearnedGate(WEIGHTS), tables, range(4))) != outcome(play(rule, tables, range(4)))
@@ -62,8 +62,8 @@ def test_settings_are_weighted_sums_of_features() -> None:
     gate.start(case.tables(), 1, 0)
     features, settings = gate.settings(np.concatenate([case.view] * 3))
     x = WEIGHTS @ features[0]
-    expected = [2 ** (0.7 * x[0]), 1.5 * 2 ** (1.4 * x[1]), 0.97 + 0.1 * x[2], max(0.0, 0.2 * x[3])]
-    expected += [2 + 2 * x[4], 1 + 2 * x[5], 3 * x[6], 0.1 * x[7], 0.02 * x[8]]
+    expected = [1.1 * 2 ** (0.7 * x[0]), 1.5 * 2 ** (1.4 * x[1]), 0.97 + 0.1 * x[2], max(0.0, 0.2 * x[3])]
+    expected += [1 + 2 * x[4], 1 + 2 * x[5], 3 * x[6], 0.1 * x[7], 0.02 * x[8]]
     assert settings.shape == (3, N_SETTINGS)
     for row in settings:
         assert row.tolist() == pytest.approx(expected)

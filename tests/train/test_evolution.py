@@ -139,7 +139,7 @@ def test_the_arena_plays_as_the_evaluation_does() -> None:
 def test_a_few_generations_find_better_weights(tmp_path) -> None:
     """Misses cost nothing here, so the settings that the search starts with guard deadlines for no gain."""
     config = GateConfig(
-        scenario="camera_experts",
+        scenario="camera_decode",
         miss_weight=0.0,
         horizon_us=60_000.0,
         generations=12,
@@ -161,6 +161,13 @@ def test_the_search_starts_at_triage_gate_and_repeats_itself() -> None:
     assert not np.array(one.mean).any()
     np.testing.assert_array_equal(one.ask(), other.ask())
     assert not np.array_equal(one.ask(), new_search(replace(SMALL, seed=1)).ask())
+
+
+def test_features_that_are_left_out_keep_no_weight(tmp_path) -> None:
+    trained(replace(SMALL, features=1), tmp_path / "run")
+    weights = read_gate(tmp_path / "run" / GATE)["weights"]
+    assert weights[:, 0].any()
+    assert not weights[:, 1:].any()
 
 
 @pytest.mark.parametrize(
