@@ -139,12 +139,15 @@ class TestGateSettings:
     def test_no_weights_are_the_settings_of_triage_gate_everywhere(self, short_tables, recording):
         gate = LearnedGate(np.zeros((N_SETTINGS, N_FEATURES)))
         states, moves = gate_settings(gate, recording, [5, 9], held_out(short_tables, 2))
-        at_rest = dict(zip(NAMES, (1.0, 1.5, 0.97, 0.0, 2.0, 1.0, 0.0, 0.0, 0.0), strict=True))
+        triage, pairing = agents.make("triage_gate").triage, agents.make("triage_gate").pairing
+        values = [triage.speed, pairing.margin / 1e6, pairing.least_gain, pairing.guard, triage.rest_power]
+        values += [triage.loss_power, triage.soft, pairing.guest_gain, pairing.tile_price]
+        at_rest = dict(zip(NAMES, values, strict=True))
         for decision in (5, 9):
             own = states[(states["decision"] == decision) & (states["kind"] == "setting")]
-            assert dict(zip(own["name"], own["value"], strict=True)) == at_rest
+            assert dict(zip(own["name"], own["value"], strict=True)) == pytest.approx(at_rest)
         for row in moves.to_dict("records"):
-            assert row["p10"] == row["p50"] == row["p90"] == at_rest[row["setting"]]
+            assert row["p10"] == row["p50"] == row["p90"] == pytest.approx(at_rest[row["setting"]])
 
     def test_a_setting_moves_with_the_jobs_it_depends_on(self, short_tables, recording):
         """1.5 ms x 2 ** (1.4 (n / 4 - 0.5)) for n jobs, and every decision is counted once."""
