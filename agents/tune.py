@@ -32,7 +32,7 @@ from hexenv.files import require_writable_file
 from hexenv.workload import build, scenario_names
 
 BUDGET = 2_200_000
-"""Decisions a scenario: what ``python -m train`` takes."""
+"""Decisions a scenario: what ``python -m train --learner ppo`` takes."""
 EPISODES = 24
 """Training episodes of a scenario that each candidate plays."""
 

@@ -47,7 +47,8 @@ class GateSettings(NamedTuple):
     moves: pd.DataFrame
     """How the settings move: a row a setting and bin.
 
-    Columns: ``setting``, ``against`` (``all``, ``jobs`` or ``load``), ``bin``, ``decisions``, ``p10``, ``p50``, ``p90``.
+    Columns: ``setting``, ``against`` (``all``, ``jobs`` or ``load``), ``bin``, ``decisions``, ``p10``, ``p50`` and
+    ``p90``.
     """
 
 
@@ -121,7 +122,7 @@ def moves_html(moves: pd.DataFrame) -> str:
     bins = list(dict.fromkeys(zip(moves["against"], moves["bin"], strict=True)))
     headings = ["all decisions" if against == "all" else f"{against} {name}" for against, name in bins]
     cells = {
-        (row["setting"], row["against"], row["bin"]): "{p50:.3f}\n{p10:.3f} to {p90:.3f}".format(**row)
+        (row["setting"], row["against"], row["bin"]): f"{row['p50']:.3f}\n{row['p10']:.3f} to {row['p90']:.3f}"
         for row in moves.to_dict("records")
     }
     rows = [[setting, *(cells[setting, *place] for place in bins)] for setting in NAMES]
