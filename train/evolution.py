@@ -7,6 +7,7 @@ episodes, so that their luck cancels, and every generation plays new ones.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -85,6 +86,7 @@ class GateTrainer(Trainer):
         self._arena = Arena(self.tables, config.threads)
         self._search = new_search(config)
         self._told: list[list[float]] = []
+        self._means: list[np.ndarray] = []
         for returns in [] if resume is None else read_returns(resume, config.population):
             self._tell(self._search.ask(), returns)
 
@@ -95,8 +97,13 @@ class GateTrainer(Trainer):
 
     @property
     def weights(self) -> np.ndarray:
-        """The mean of the search, (settings, features)."""
-        return _weights(self._search.mean[None])[0]
+        """The average of the search's mean over the last third of the generations so far, (settings, features).
+
+        Returns are noisy and the mean wanders around the best place: its average lies nearer (Polyak and Juditsky 1992).
+        """
+        if not self._means:
+            return np.zeros((N_SETTINGS, N_FEATURES))
+        return _weights(np.mean(self._means[-math.ceil(self.done / 3) :], axis=0)[None])[0]
 
     def _train(self, run: Path, watch: Watch) -> None:
         """See :meth:`Trainer._train`."""
@@ -133,6 +140,7 @@ class GateTrainer(Trainer):
     def _tell(self, asked: list[np.ndarray], returns: list[float]) -> None:
         self._search.tell(asked, [-value for value in returns])
         self._told.append(returns)
+        self._means.append(np.array(self._search.mean))
 
 
 def read_returns(run: Path, population: int) -> list[list[float]]:
