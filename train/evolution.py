@@ -99,7 +99,7 @@ class GateTrainer(Trainer):
     def weights(self) -> np.ndarray:
         """The average of the search's mean over the last third of the generations so far, (settings, features).
 
-        Returns are noisy and the mean wanders around the best place: its average lies nearer (Polyak and Juditsky 1992).
+        Returns are noisy and the mean wanders around the best place: its average lies nearer (Polyak, Juditsky 1992).
         """
         if not self._means:
             return np.zeros((N_SETTINGS, N_FEATURES))
