@@ -14,9 +14,13 @@ from rich.table import Table
 
 import agents
 from eval.bounds.gaps import gap_frame, overlap_of
+from eval.bounds.near import MAX_NODES, SMALL, near_frame, optima
+from eval.episodes import Episode
+from eval.play import Outcome
 from eval.runner import Plan, check, play_all
 from eval.table import console, number, percent
 from hexenv.cli import Parser, command
+from hexenv.errors import ConfigError
 
 EPISODES = 6
 
@@ -30,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--scenario", default="camera_decode", metavar="NAME", help="bundled name or path of a .toml file"
+        "--scenario", metavar="NAME", help="bundled name or path of a .toml file (default: camera_decode)"
     )
     parser.add_argument("--device", default="v79", metavar="NAME", help="name or path of a .toml file (default: v79)")
     parser.add_argument(
@@ -44,6 +48,15 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"rules to compare with, out of {', '.join(agents.names())} (default: all)",
     )
     parser.add_argument("--horizon-us", type=float, metavar="X", help="length of an episode (default: the scenario's)")
+    parser.add_argument(
+        "--exact",
+        type=int,
+        nargs="?",
+        const=MAX_NODES,
+        metavar="NODES",
+        help="search for the exact optimum of each episode instead, with at most so many steps of the engine (default: "
+        f"{MAX_NODES}), and say how near each scheduler comes; the scenario is then one of small episodes by default",
+    )
     return parser
 
 
@@ -53,18 +66,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = make_parser().parse_args(argv)
     settings: dict[str, Any] = {} if options.horizon_us is None else {"horizon_us": options.horizon_us}
     rules = tuple(agents.make(name) for name in options.schedulers)
-    plan = Plan((options.scenario,), options.device, rules, options.episodes, settings)
+    exact: int | None = options.exact
+    if exact is not None and exact < 1:
+        raise ConfigError(f"--exact {exact}: allowed are 1 step or more")
+    scenario = options.scenario or ("camera_decode" if exact is None else SMALL)
+    plan = Plan((scenario,), options.device, rules, options.episodes, settings)
     work = check(plan)
     outcomes = play_all(plan, work)
     episodes = work[0][2]
+    if exact is None:
+        _print_bounds(scenario, outcomes, episodes)
+    else:
+        console().print(_near_table(near_frame(outcomes, optima(outcomes, episodes, exact)), len(episodes)))
+    return 0
+
+
+def _print_bounds(scenario: str, outcomes: Sequence[Outcome], episodes: Sequence[Episode]) -> None:
     began = time.perf_counter()
     frame = gap_frame(outcomes, episodes)
     seconds = (time.perf_counter() - began) / len(episodes)
     overlaps = {setting: overlap_of(outcomes, int(setting)) for setting in frame["setting"].unique()}
     screen = console()
-    screen.print(_table(options.scenario, frame, overlaps))
+    screen.print(_table(scenario, frame, overlaps))
     screen.print(f"{seconds:.1f} s an episode for its bound in all modes that the rules ran in")
-    return 0
+
+
+def _near_table(frame: pd.DataFrame, episodes: int) -> Table:
+    first = frame["scheduler"].iloc[0]
+    table = Table(
+        title=f"Exact optima: proven in {frame['episodes'].iloc[0]} of {episodes} episodes",
+        caption=f"share: part of the range from {first} to the optimum; lost: ms of reference work an episode below "
+        "it; reached: episodes played optimally",
+        box=SIMPLE_HEAD,
+    )
+    for heading in ("scheduler", "share %", "lost", "reached %"):
+        table.add_column(heading, justify="left" if heading == "scheduler" else "right")
+    for _, row in frame.iterrows():
+        table.add_row(row["scheduler"], percent(row["share"]), number(row["lost"], 3), percent(row["reached"], 0))
+    return table
 
 
 def _table(scenario: str, frame: pd.DataFrame, overlaps: dict[int, float]) -> Table:
