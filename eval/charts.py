@@ -12,7 +12,7 @@ from matplotlib.text import Annotation
 from matplotlib.transforms import Bbox
 
 from eval.evidence.bound import Bound
-from eval.metrics import deadline_streams, percentile_us
+from eval.metrics import deadline_ends_ns, deadline_streams, percentile_us
 from eval.play import Outcome
 from eval.summary import is_learned
 from eval.theme import MARKERS, WIDTH_IN, Drawing, figure, light, scheduler_slots
@@ -155,19 +155,20 @@ def latencies(outcomes: Sequence[Outcome], stream: int) -> Drawing:
     """Share of a stream's jobs that finished within a latency, a curve a scheduler.
 
     Jobs that were dropped or rejected never finish, so a curve ends below 100 % by their share. The marks are p95 and
-    p99 of the finished jobs, the figures of the tables.
+    p99 of the finished jobs, the figures of the tables. Of deadlines that differ the ends are drawn.
     """
     drawing = figure(*_SIZE_IN)
     axes = drawing.subplots()
     slots = scheduler_slots([o.scheduler for o in outcomes])
     served = [o for o in outcomes if o.latency_ns(stream).size]
-    deadline_ns = int(outcomes[0].tables.streams["deadline_ns"][stream])
+    ends_ns = deadline_ends_ns(outcomes[0].tables, stream)
     end_ms = max(percentile_us(o.latency_ns(stream), _MARKED[-1]) / 1e3 for o in served)
-    if deadline_ns < NO_DEADLINE:
-        deadline_ms = deadline_ns / 1e6
-        end_ms = min(max(end_ms, deadline_ms), _LONGEST_IN_DEADLINES * deadline_ms)
-        axes.axvline(deadline_ms, color=light("miss"), linewidth=1.0, linestyle=(0, (4, 3)))
-        axes.text(deadline_ms, 1.01, "deadline", transform=axes.get_xaxis_transform(), ha="right", color=light("miss"))
+    if ends_ns[1] < NO_DEADLINE:
+        longest_ms = ends_ns[1] / 1e6
+        end_ms = min(max(end_ms, longest_ms), _LONGEST_IN_DEADLINES * longest_ms)
+        for deadline_ns in set(ends_ns):
+            axes.axvline(deadline_ns / 1e6, color=light("miss"), linewidth=1.0, linestyle=(0, (4, 3)))
+        axes.text(longest_ms, 1.01, "deadline", transform=axes.get_xaxis_transform(), ha="right", color=light("miss"))
     end_ms *= 1.04
     for outcome in sorted(served, key=lambda o: is_learned(o.scheduler)):
         _draw_curve(axes, outcome, stream, slots[outcome.scheduler], end_ms)

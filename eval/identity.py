@@ -48,7 +48,7 @@ def config_parts(tables: Tables) -> dict[str, Any]:
         **{name: config[name].tolist() for name in names},
         "operators and their costs": _short(tables.variants, tables.ops, tables.constants),
         "jobs": _short(tables.stages, tables.templates, tables.links),
-        "streams": _short(tables.streams, tables.trace_ns, np.array(tables.stream_names)),
+        "streams": _short(tables.streams, tables.trace_ns, tables.trace_deadline_ns, np.array(tables.stream_names)),
         "loads, tightness and mixes": _short(tables.settings),
     }
 

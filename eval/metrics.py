@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eval.episodes import Episode
-from hexenv.engine.layout import N_SHARES, N_TILES, N_VERSIONS, NO_DEADLINE, Event, Tables
+from hexenv.engine.layout import N_SHARES, N_TILES, N_VERSIONS, NO_DEADLINE, Arrival, Event, Tables
 
 NS_PER_MS = 1e6
 PERCENTILES = (50, 95, 99)
@@ -98,6 +98,15 @@ def percentile_us(latency_ns: np.ndarray, percent: float) -> float:
 def deadline_streams(tables: Tables) -> np.ndarray:
     """Indices of the streams whose jobs have deadlines."""
     return np.flatnonzero(tables.streams["deadline_ns"] < NO_DEADLINE)
+
+
+def deadline_ends_ns(tables: Tables, stream: int) -> tuple[int, int]:
+    """The shortest and the longest deadline of a stream's jobs from arrival, at tightness 1; ``NO_DEADLINE`` = none."""
+    row = tables.streams[stream]
+    if row["arrival"] != Arrival.TRACE:
+        return int(row["deadline_ns"]), int(row["deadline_ns"])
+    recorded = tables.trace_deadline_ns[row["trace_start"] : row["trace_end"]]
+    return int(recorded.min()), int(recorded.max())
 
 
 def mix_name(tables: Tables, setting: int) -> str:

@@ -31,6 +31,7 @@ from eval.evidence.memory import draw_vtcm, vtcm_frame
 from eval.evidence.selection import featured
 from eval.evidence.sensitivity import draw_sensitivity, sensitivity_frame, sensitivity_text
 from eval.evidence.slowdown import draw_slowdown, slowdown_frame
+from eval.metrics import deadline_ends_ns
 from eval.page import Chart, chart_html, fragment, page_html, script, table_html
 from eval.play import Outcome
 from eval.progress import progress_bar
@@ -372,11 +373,12 @@ def _jit_text(context: Context, frame: pd.DataFrame) -> str:
 
 
 def _latency_text(tables: Tables, stream: int) -> str:
-    deadline_ns = int(tables.streams["deadline_ns"][stream])
+    shortest_ns, longest_ns = deadline_ends_ns(tables, stream)
     text = "Marks: p95 and p99 of the finished jobs. Jobs that were dropped or rejected keep a curve below 100 %."
-    if deadline_ns < NO_DEADLINE:
+    if longest_ns < NO_DEADLINE:
         scaled = " x tightness" if (tables.settings["tightness"] != 1.0).any() else ""
-        text = f"Deadline {deadline_ns / 1e6:g} ms{scaled}. {text}"
+        least = f"{shortest_ns / 1e6:g} to " if shortest_ns < longest_ns else ""
+        text = f"Deadline {least}{longest_ns / 1e6:g} ms{scaled}. {text}"
     return text
 
 

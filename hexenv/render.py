@@ -62,8 +62,7 @@ class Renderer:
         """Text, or uint8 of shape (HEIGHT, WIDTH, 3). The chart needs a simulator that traces everything."""
         if self._chart is None:
             return text(self._tables, simulator.views[lane], simulator.masks[lane])
-        deadlines_ns = self._tables.deadlines_ns(int(simulator.lanes[lane]["setting"]))
-        return self._chart.frame(simulator.trace(lane), int(simulator.views[lane]["now_ns"]), deadlines_ns)
+        return self._chart.frame(simulator.trace(lane), int(simulator.views[lane]["now_ns"]))
 
 
 def text(tables: Tables, view: np.void, mask: NDArray[np.bool_]) -> str:
@@ -148,16 +147,13 @@ class GanttChart:
         self._rows = [(int(top) + 3, int(bottom) - 3) for top, bottom in pairwise(edges)]
         self._background = _background(names, self._rows, tables.stream_names)
 
-    def frame(self, trace: NDArray[Any], now_ns: int, deadlines_ns: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The picture at ``now_ns`` from TRACE records in time order, uint8 of shape (HEIGHT, WIDTH, 3).
-
-        ``deadlines_ns`` are the streams' deadlines from arrival (``Tables.deadlines_ns``).
-        """
+    def frame(self, trace: NDArray[Any], now_ns: int) -> NDArray[np.uint8]:
+        """The picture at ``now_ns`` from TRACE records in time order, uint8 of shape (HEIGHT, WIDTH, 3)."""
         pixels = self._background.copy()
         start_ns = now_ns - WINDOW_NS
         self._draw_stages(pixels, trace[trace["event"] == Event.LAUNCH], start_ns, now_ns)
         self._draw_engines(pixels, trace[trace["event"] == Event.SEGMENT], start_ns)
-        self._draw_marks(pixels, trace, start_ns, deadlines_ns)
+        self._draw_marks(pixels, trace, start_ns)
         return pixels
 
     def _draw_stages(self, pixels: NDArray[np.uint8], launches: NDArray[Any], start_ns: int, now_ns: int) -> None:
@@ -190,16 +186,13 @@ class GanttChart:
             filled = np.arange(top, bottom)[:, None] >= tops[None, :]
             pixels[top:bottom, _LEFT:_RIGHT][filled] = _ENGINE_COLOUR
 
-    def _draw_marks(
-        self, pixels: NDArray[np.uint8], trace: NDArray[Any], start_ns: int, deadlines_ns: NDArray[np.int64]
-    ) -> None:
+    def _draw_marks(self, pixels: NDArray[np.uint8], trace: NDArray[Any], start_ns: int) -> None:
         for event, (_, colour) in _MARKS.items():
             records = trace[trace["event"] == event]
             self._ticks(pixels, records["stream"], records["t_ns"], start_ns, colour)
         arrivals = trace[trace["event"] == Event.ARRIVE]
-        relative = deadlines_ns[arrivals["stream"]]
-        due = relative < NO_DEADLINE
-        self._ticks(pixels, arrivals["stream"][due], (arrivals["t_ns"] + relative)[due], start_ns, _DEADLINE[1])
+        timed = arrivals[arrivals["value"] < NO_DEADLINE]
+        self._ticks(pixels, timed["stream"], timed["t_ns"] + timed["value"], start_ns, _DEADLINE[1])
 
     def _ticks(
         self, pixels: NDArray[np.uint8], streams: NDArray[Any], t_ns: NDArray[Any], start_ns: int, colour: Colour

@@ -64,7 +64,7 @@ class PpoTrainer(Trainer):
 
 def discount_tau_us(config: PpoConfig, tables: Tables) -> float:
     """Time constant of the discount in us: a multiple of the longest deadline, or of the horizon if there is none."""
-    deadlines = tables.streams["deadline_ns"]
+    deadlines = np.concatenate([tables.streams["deadline_ns"], tables.trace_deadline_ns])
     deadlines = deadlines[deadlines < NO_DEADLINE]
     longest_ns = deadlines.max() if len(deadlines) else tables.config["horizon_ns"][0]
     return config.discount_deadlines * float(longest_ns) / 1e3

@@ -53,7 +53,7 @@ def known_deadlines(view: Any, costs: Costs, known: Known, guard: float) -> Know
         task = view.tasks[k]
         if task.deadline_ns < _NEVER and task.slack_ns >= 0:
             rest = costs.stretch[task.stream] * max(task.critical_ns, task.job_ref_ns - task.earned_ns)
-            due, allowed = due_in(view, task.deadline_ns), view.streams[task.stream].deadline_ns
+            due, allowed = due_in(view, task.deadline_ns), task.deadline_ns - task.arrival_ns
             n = _add_job(rows, n, task.job, due, rest, allowed)
     for k in range(MAX_SLOTS):
         resident = view.residents[k]
@@ -61,7 +61,7 @@ def known_deadlines(view: Any, costs: Costs, known: Known, guard: float) -> Know
         if busy and resident.deadline_ns < _NEVER and resident.slack_ns >= 0:
             due = due_in(view, resident.deadline_ns)
             rest = costs.stretch[resident.stream] * (due - resident.slack_ns)
-            n = _add_job(rows, n, resident.job, due, rest, view.streams[resident.stream].deadline_ns)
+            n = _add_job(rows, n, resident.job, due, rest, resident.deadline_ns - resident.arrival_ns)
     for i in range(n):
         rows[i, SPARE] = rows[i, DUE] - guard * rows[i, _ALLOWED]
         for j in range(n):

@@ -27,6 +27,8 @@ class Job:
     """Its arrival; in a closed loop the earliest one possible."""
     due_ns: int
     """Its deadline, absolute; ``NO_DEADLINE`` = none, also in a closed loop, where it moves with the arrival."""
+    allowed_ns: int
+    """Its deadline from arrival; ``NO_DEADLINE`` = none."""
     firm: bool
     charge_ns: float
     """Reference work charged for a miss, lambda included."""
@@ -78,29 +80,30 @@ def episode_jobs(tables: Tables, episode: Episode, demands: Demands) -> list[Job
     for s, stream in enumerate(tables.streams[: int(tables.config["n_streams"][0])]):
         own = records[records["stream"] == s]
         if stream["arrival"] != Arrival.CLOSED_LOOP:
-            jobs += [_job(tables, episode, demands, s, int(r["job"]), int(r["t_ns"])) for r in own]
+            jobs += [_job(tables, episode, demands, s, int(r["job"]), int(r["t_ns"]), int(r["value"])) for r in own]
         elif len(own):
-            jobs += _loop(tables, episode, demands, s, int(own["t_ns"][0]), horizon_ns)
+            jobs += _loop(tables, episode, demands, s, int(own["t_ns"][0]), int(own["value"][0]), horizon_ns)
     return jobs
 
 
 def _loop(
-    tables: Tables, episode: Episode, demands: Demands, s: int, release_ns: int, horizon_ns: int
+    tables: Tables, episode: Episode, demands: Demands, s: int, release_ns: int, allowed_ns: int, horizon_ns: int
 ) -> Iterator[Job]:
     """The jobs of closed loop ``s``, each as early as can be."""
-    stream = tables.streams[s]
     index = 0
     while release_ns < horizon_ns:
-        job = _job(tables, episode, demands, s, index, release_ns)
+        job = _job(tables, episode, demands, s, index, release_ns, allowed_ns)
         yield job
         end_ns = int(job.end_ns.max())
-        if stream["firm"] and stream["deadline_ns"] < NO_DEADLINE:
-            end_ns = min(end_ns, release_ns + int(stream["deadline_ns"]))
+        if job.firm:
+            end_ns = min(end_ns, release_ns + allowed_ns)
         release_ns = max(end_ns, release_ns) + job.gap_ns
         index += 1
 
 
-def _job(tables: Tables, episode: Episode, demands: Demands, s: int, index: int, release_ns: int) -> Job:
+def _job(
+    tables: Tables, episode: Episode, demands: Demands, s: int, index: int, release_ns: int, allowed_ns: int
+) -> Job:
     stream = tables.streams[s]
     row = int(stream["template_start"]) + index % int(stream["template_count"])
     template = tables.templates[row]
@@ -110,13 +113,13 @@ def _job(tables: Tables, episode: Episode, demands: Demands, s: int, index: int,
     noise = np.array([noise_factor(episode.key, s, index, i, sigma) for i in range(count)])
     before = _before(tables, first, count)
     closed = stream["arrival"] == Arrival.CLOSED_LOOP
-    has_deadline = not closed and stream["deadline_ns"] < NO_DEADLINE
     return Job(
         stream=s,
         index=index,
         template=row,
         release_ns=release_ns,
-        due_ns=release_ns + int(stream["deadline_ns"]) if has_deadline else int(NO_DEADLINE),
+        due_ns=int(NO_DEADLINE) if closed else min(int(NO_DEADLINE), release_ns + allowed_ns),
+        allowed_ns=allowed_ns,
         firm=bool(stream["firm"]),
         charge_ns=float(tables.config["miss_weight"][0] * stream["weight"] * template["ref_ns"]),
         ops=ops,

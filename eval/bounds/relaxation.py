@@ -80,7 +80,7 @@ class _Relaxation:
                 for job in jobs:
                     self._add_partial(job)
             else:
-                self._add_loop(jobs, int(stream["deadline_ns"]))
+                self._add_loop(jobs)
             return
         for job in jobs:
             if job.due_ns > self._horizon:
@@ -133,14 +133,14 @@ class _Relaxation:
         self._until_horizon.append((job.release_ns, totals))
         return done
 
-    def _add_loop(self, jobs: list[Job], deadline_ns: int) -> None:
+    def _add_loop(self, jobs: list[Job]) -> None:
         """A closed loop without deadlines, or with soft ones.
 
         A job that lives for time t misses ``ceil(t / deadline) - 1`` deadlines. All lives and gaps fill the episode.
         """
         if not jobs:
             return
-        program = self._program
+        program, deadline_ns = self._program, jobs[0].allowed_ns
         complete: list[int] = []
         for job in jobs:
             done = self._add_partial(job)

@@ -56,13 +56,12 @@ def _add_stage(process: Process, thread: int, stage: Stage, mode: Mode) -> Span:
 def _add_deadlines(process: Process, thread: int, recording: Recording) -> None:
     """Every deadline that fell due: met where it was, and each miss that was charged."""
     names = recording.tables.stream_names
-    relative_ns = recording.tables.deadlines_ns(recording.episode.setting)
     finish_ns = {(int(r["stream"]), int(r["job"])): int(r["t_ns"]) for r in recording.of(Event.FINISH)}
     for record in recording.of(Event.ARRIVE):
         stream, job = int(record["stream"]), int(record["job"])
-        if relative_ns[stream] >= NO_DEADLINE:
+        if record["value"] >= NO_DEADLINE:
             continue
-        due_ns = int(record["t_ns"]) + int(relative_ns[stream])
+        due_ns = int(record["t_ns"]) + int(record["value"])
         if due_ns <= recording.end_ns and finish_ns.get((stream, job), due_ns + 1) <= due_ns:
             spare_us = (due_ns - finish_ns[stream, job]) / 1e3
             args: dict[str, Value] = {"stream": names[stream], "job": job, "spare_us": spare_us}
@@ -81,13 +80,12 @@ def _add_jobs(process: Process, recording: Recording) -> None:
     ends: dict[tuple[int, int], tuple[int, str]] = {}
     for event, outcome in ((Event.FINISH, "finished"), (Event.DROP, "dropped")):
         ends |= {(int(r["stream"]), int(r["job"])): (int(r["t_ns"]), outcome) for r in recording.of(event)}
-    relative_ns = recording.tables.deadlines_ns(recording.episode.setting)
     for record in recording.of(Event.ARRIVE):
         stream, job = int(record["stream"]), int(record["job"])
         end_ns, outcome = ends.get((stream, job), (recording.end_ns, "unfinished at the horizon"))
         args: dict[str, Value] = {"job": job}
-        if relative_ns[stream] < NO_DEADLINE:
-            args["deadline_us"] = int(relative_ns[stream]) / 1e3
+        if record["value"] < NO_DEADLINE:
+            args["deadline_us"] = float(record["value"]) / 1e3
         name = f"jobs: {recording.tables.stream_names[stream]}"
         process.life(name, "job", f"{stream}.{job}", int(record["t_ns"]), end_ns, args, {"outcome": outcome})
 

@@ -28,10 +28,18 @@ def _period_ns(tables: Any, lane: Any, s: int) -> float:
 
 
 @njit
-def allowed_ns(tables: Any, lane: Any, s: int) -> int:
-    """Deadline of stream ``s`` from arrival under the lane's tightness, ns; never without one."""
-    deadline_ns = tables.streams[s].deadline_ns
+def tightened_ns(tables: Any, lane: Any, deadline_ns: int) -> int:
+    """A deadline from arrival under the lane's tightness, ns; never stays never."""
     return round(deadline_ns * tables.settings[lane.setting].tightness) if deadline_ns < _NEVER else _NEVER
+
+
+@njit
+def _allowed_ns(tables: Any, lane: Any, s: int, n: int) -> int:
+    """Deadline of job ``n`` of stream ``s`` from its arrival, ns; never without one."""
+    stream = tables.streams[s]
+    if stream.arrival == _TRACE:
+        return tightened_ns(tables, lane, tables.trace_deadline_ns[stream.trace_start + n])
+    return tightened_ns(tables, lane, stream.deadline_ns)
 
 
 @njit
@@ -186,12 +194,13 @@ def _wake_later_jobs(tables: Any, lane: Any, s: int) -> None:
 
 @njit
 def arrive(tables: Any, lane: Any, trace: Any, s: int) -> None:
-    """The next job of stream ``s`` arrives now; a full queue rejects it: a miss if the stream has deadlines."""
+    """The next job of stream ``s`` arrives now; a full queue rejects it: a miss if it has a deadline."""
     stream = tables.streams[s]
     n = lane.next_index[s]
     lane.next_index[s] = n + 1
     lane.last_arrival_ns[s] = lane.now_ns
     template_row = stream.template_start + n % stream.template_count
+    allowed_ns = _allowed_ns(tables, lane, s, n)
     slot = -1
     for j in range(stream.first_job, stream.first_job + stream.queue):
         if not lane.jobs[j].live:
@@ -199,11 +208,11 @@ def arrive(tables: Any, lane: Any, trace: Any, s: int) -> None:
             break
     if slot < 0:
         lane.rejected[s] += 1
-        tr.add(lane, trace, tr.JOBS, _REJECT, s, n, 0.0)
-        if stream.deadline_ns < _NEVER:
+        tr.add(lane, trace, tr.JOBS, _REJECT, s, n, float(allowed_ns))
+        if allowed_ns < _NEVER:
             _charge_miss(tables, lane, trace, s, n, template_row)
     else:
-        _admit(tables, lane, trace, slot, s, n, template_row)
+        _admit(tables, lane, trace, slot, s, n, template_row, allowed_ns)
     if stream.arrival == _CLOSED:
         lane.next_arrival_ns[s] = _NEVER
     else:
@@ -211,7 +220,7 @@ def arrive(tables: Any, lane: Any, trace: Any, s: int) -> None:
 
 
 @njit
-def _admit(tables: Any, lane: Any, trace: Any, j: int, s: int, n: int, template_row: int) -> None:
+def _admit(tables: Any, lane: Any, trace: Any, j: int, s: int, n: int, template_row: int, allowed_ns: int) -> None:
     template = tables.templates[template_row]
     job = lane.jobs[j]
     job.live = True
@@ -226,7 +235,7 @@ def _admit(tables: Any, lane: Any, trace: Any, j: int, s: int, n: int, template_
     job.n_ready = 0
     job.index = n
     job.arrival_ns = lane.now_ns
-    job.deadline_ns = min(_NEVER, lane.now_ns + allowed_ns(tables, lane, s))
+    job.deadline_ns = min(_NEVER, lane.now_ns + allowed_ns)
     job.due_ns = job.deadline_ns
     lane.next_due_ns = min(lane.next_due_ns, job.due_ns)
     job.earned_ns = 0
@@ -235,7 +244,7 @@ def _admit(tables: Any, lane: Any, trace: Any, j: int, s: int, n: int, template_
     job.left_hmx_ns = template.hmx_ns
     for w in range((template.n_stages + 63) >> 6):
         job.done[w] = np.uint64(0)
-    tr.add(lane, trace, tr.JOBS, _ARRIVE, s, n, 0.0)
+    tr.add(lane, trace, tr.JOBS, _ARRIVE, s, n, float(allowed_ns))
     for p in range(template.root_start, template.root_end):
         _offer(tables, lane, j, tables.links[p])
 
@@ -332,7 +341,8 @@ def _pass_deadline(tables: Any, lane: Any, trace: Any, j: int) -> bool:
     job.missed = True
     if not stream.firm:
         # A late closed loop owes one more result for every further period, so starving it never pays.
-        job.due_ns = job.due_ns + allowed_ns(tables, lane, s) if stream.arrival == _CLOSED else _NEVER
+        allowed_ns = job.deadline_ns - job.arrival_ns
+        job.due_ns = job.due_ns + allowed_ns if stream.arrival == _CLOSED else _NEVER
         return False
     tr.add(lane, trace, tr.JOBS, _DROP, s, job.index, float(job.earned_ns))
     lane.credit_ns -= job.earned_ns

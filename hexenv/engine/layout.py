@@ -105,8 +105,9 @@ class Event(IntEnum):
     """Kinds of trace records."""
 
     ARRIVE = 0
+    """``value`` is the job's deadline from arrival in ns; ``NO_DEADLINE`` = none."""
     REJECT = 1
-    """An arrival that found its queue full: a miss if the stream has deadlines."""
+    """An arrival that found its queue full: a miss if it has a deadline; ``value`` as in ``ARRIVE``."""
     LAUNCH = 2
     """A stage was dispatched; the trace record's ``end_ns`` is filled in when it leaves its slot."""
     COMPLETE = 3
@@ -201,7 +202,7 @@ STREAM = np.dtype(
         ("jitter_ns", np.int64),  # uniform +- around the period's grid, or on the gap
         ("offset_ns", np.int64),  # first arrival; -1 = a random phase
         ("gap_ns", np.int64),  # closed loop: host time between a job's end and the next arrival
-        ("deadline_ns", np.int64),  # relative to arrival, at tightness 1; NO_DEADLINE = best effort
+        ("deadline_ns", np.int64),  # from arrival, at tightness 1; recorded: the median; NO_DEADLINE = best effort
         ("weight", np.float64),  # of a miss
         ("queue", np.int32),  # live jobs at most
         ("first_job", np.int32),  # its job slots are first_job .. first_job + queue - 1
@@ -395,6 +396,7 @@ RESIDENT_VIEW = np.dtype(
         ("contexts", np.int32),
         ("tiles_left", np.float64),
         ("left_ns", np.int64),  # predicted rest, alone on its present contexts
+        ("arrival_ns", np.int64),  # of its job
         ("slack_ns", np.int64),
         ("deadline_ns", np.int64),
         ("vtcm_offset", np.int64),
@@ -410,7 +412,7 @@ STREAM_VIEW = np.dtype(
         ("backlog", np.int32),
         ("since_arrival_ns", np.int64),
         ("period_ns", np.int64),  # nominal, 0 = closed loop
-        ("deadline_ns", np.int64),  # relative
+        ("deadline_ns", np.int64),  # relative; recorded arrivals: the median
     ],
     align=True,
 )
@@ -441,6 +443,7 @@ class TableArrays(NamedTuple):
     settings: np.ndarray
     links: np.ndarray
     trace_ns: np.ndarray
+    trace_deadline_ns: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -456,6 +459,7 @@ class Tables:
     settings: np.ndarray  # SETTING: the mix x tightness x load settings of one split
     links: np.ndarray  # int32, all stage lists
     trace_ns: np.ndarray  # int64, recorded arrivals
+    trace_deadline_ns: np.ndarray  # int64, their deadlines: relative, at tightness 1; NO_DEADLINE = best effort
     constants: np.ndarray  # float32, scaled device constants for the observation
     scenario: str
     split: str  # "train" or "heldout"
@@ -472,12 +476,6 @@ class Tables:
     def arrays(self) -> TableArrays:
         """What the kernels take."""
         return TableArrays(*(getattr(self, name) for name in TableArrays._fields))
-
-    def deadlines_ns(self, setting: int) -> np.ndarray:
-        """Deadline of each stream from arrival under a setting's tightness, int64 (n_streams,)."""
-        deadlines = self.streams["deadline_ns"]
-        scaled = np.rint(deadlines * self.settings["tightness"][setting]).astype(np.int64)
-        return np.where(deadlines < NO_DEADLINE, scaled, NO_DEADLINE)
 
     @property
     def visible(self) -> int:

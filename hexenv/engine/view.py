@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hexenv.engine.jit import njit
-from hexenv.engine.jobs import allowed_ns, job_slots
+from hexenv.engine.jobs import job_slots, tightened_ns
 from hexenv.engine.layout import MAX_SLOTS, NO_DEADLINE, Arrival, Phase
 from hexenv.engine.vtcm import free_bytes
 
@@ -84,6 +84,7 @@ def _view_residents(tables: Any, lane: Any, view: Any) -> None:
         resident.contexts = slot.contexts
         resident.tiles_left = slot.left if slot.phase == _BODY else (0.0 if slot.phase == _DRAIN else variant.tiles)
         resident.left_ns = int(left)
+        resident.arrival_ns = job.arrival_ns
         resident.deadline_ns = _NEVER if job.dropped else job.deadline_ns
         resident.slack_ns = _slack_ns(resident.deadline_ns, lane.now_ns + int(left) + rest_of_chain)
         resident.vtcm_offset = slot.vtcm_offset
@@ -102,7 +103,7 @@ def _view_streams(tables: Any, lane: Any, view: Any) -> None:
         out.since_arrival_ns = lane.now_ns - lane.last_arrival_ns[s]
         load = setting.load if stream.scales else 1.0
         out.period_ns = 0 if stream.arrival == _CLOSED else int(stream.period_ns / load)
-        out.deadline_ns = allowed_ns(tables, lane, s)
+        out.deadline_ns = tightened_ns(tables, lane, stream.deadline_ns)
     for j in range(job_slots(tables)):
         job = lane.jobs[j]
         if job.live and not job.dropped:

@@ -116,6 +116,7 @@ def _restricted(tables: Tables, rows: list[int], offset_us: float) -> Tables:
         settings=settings,
         links=np.zeros(1, np.int32),
         trace_ns=np.array([0, round(offset_us * 1e3)], np.int64),
+        trace_deadline_ns=np.full(2, NO_DEADLINE),
         costs=tuple(tables.costs[row] for row in rows),
         op_names=tuple(tables.op_names[op] for op in tables.variants["op"][rows]),
     )

@@ -1,8 +1,8 @@
 """Recorded arrivals: a CSV or Parquet file with a column ``time_us`` and, if wanted, ``stream`` and ``deadline_us``.
 
 Times count from the start of an episode and rise within a stream. A file with a ``stream`` column may serve all streams
-of a scenario; each takes its own rows. ``deadline_us`` counts from arrival. The engine knows one deadline a stream, so
-all rows of a stream must have the same one, or none.
+of a scenario; each takes its own rows. ``deadline_us`` counts from arrival. Either every row of a stream has its own,
+or none has: a stream is best effort or is not.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Arrivals:
 
     times_us: tuple[float, ...]
     """Rising."""
-    deadline_us: float | None
-    """From arrival; None where the file has none."""
+    deadlines_us: tuple[float, ...]
+    """From arrival, one an arrival; empty where the file has none."""
 
 
 def read_arrivals(path: Path, stream: str, streams: Sequence[str]) -> Arrivals:
@@ -38,7 +38,7 @@ def read_arrivals(path: Path, stream: str, streams: Sequence[str]) -> Arrivals:
         ConfigError: a file that cannot be read, or a bad value: names file, row (from 1 below the header) and column.
     """
     times: list[float] = []
-    deadline: tuple[int, float | None] | None = None
+    deadlines: list[float] = []
     for row, values in enumerate(_rows(path), 1):
         owner = values.get("stream", stream)
         if owner not in streams:
@@ -49,16 +49,16 @@ def read_arrivals(path: Path, stream: str, streams: Sequence[str]) -> Arrivals:
         if times and time < times[-1]:
             _refuse(path, row, "time_us", values["time_us"], f"at least {times[-1]:g}, the arrival before it")
         own = values.get("deadline_us")
-        own_us = None if own in (None, "") else _number(path, row, "deadline_us", own, above=0.0)
-        if deadline is None:
-            deadline = row, own_us
-        elif own_us != deadline[1]:
-            same = "nothing" if deadline[1] is None else f"{deadline[1]:g}"
-            _refuse(path, row, "deadline_us", own, f"{same} as in row {deadline[0]}: a stream has one deadline")
+        none = own in (None, "")
+        if times and none == bool(deadlines):
+            allowed = "a number" if deadlines else "nothing"
+            _refuse(path, row, "deadline_us", own, f"{allowed}, as in the rows of {stream} before it")
+        if not none:
+            deadlines.append(_number(path, row, "deadline_us", own, above=0.0))
         times.append(time)
     if not times:
         raise ConfigError(f"{path}: no arrival of stream {stream}")
-    return Arrivals(tuple(times), deadline[1] if deadline else None)
+    return Arrivals(tuple(times), tuple(deadlines))
 
 
 def _rows(path: Path) -> Iterable[Mapping[str, Any]]:

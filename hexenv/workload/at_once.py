@@ -30,6 +30,7 @@ def at_once(*graphs: Graph, engine: EngineSettings) -> Scenario:
             offset_us=None,
             gap_us=None,
             trace_us=(0.0,),
+            trace_deadlines_us=(),
             scales=False,
             deadline_us=None,
             firm=False,

@@ -109,6 +109,7 @@ class _Compiler:
         self.template_names: list[str] = []
         self.stage_names: list[str] = []
         self.trace_ns: list[int] = []
+        self.trace_deadline_ns: list[int] = []
 
     def tables(self, split: str, settings: Settings) -> Tables:
         """Everything, in order."""
@@ -126,6 +127,7 @@ class _Compiler:
             settings=self._settings(settings),
             links=np.array(self.links.values, np.int32),
             trace_ns=np.array(self.trace_ns, np.int64),
+            trace_deadline_ns=np.array(self.trace_deadline_ns, np.int64),
             constants=scaled_constants(self.device, self.ddr_free),
             scenario=self.scenario.name,
             split=split,
@@ -156,6 +158,8 @@ class _Compiler:
         row["weight"], row["queue"], row["first_job"] = stream.weight, stream.queue, first_job
         row["trace_start"] = len(self.trace_ns)
         self.trace_ns.extend(_ns(t) for t in stream.trace_us)
+        own = [_ns(t) for t in stream.trace_deadlines_us]
+        self.trace_deadline_ns.extend(own or [int(row["deadline_ns"])] * len(stream.trace_us))
         row["trace_end"] = len(self.trace_ns)
         self.streams.append(row)
 

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeVar
 
 from hexenv.engine.layout import MAX_JOBS, MAX_SLOTS, MAX_STREAMS, MAX_VISIBLE, Arrival, HmxLock, Jit, Mode, Split
 from hexenv.errors import ConfigError
 from hexenv.kernels.families import family_techniques
 from hexenv.kernels.techniques import Selection
-from hexenv.workload.arrivals import read_arrivals
+from hexenv.workload.arrivals import Arrivals, read_arrivals
 from hexenv.workload.fusion import FUSIONS
 from hexenv.workload.jobs import Job, read_jobs
 from hexenv.workload.toml_reader import Table, read_toml
@@ -87,10 +88,12 @@ class Stream:
     """Closed loop: host time between a job's end and the next arrival, None = the device's gap between decode steps."""
     trace_us: tuple[float, ...]
     """Recorded arrivals, sorted."""
+    trace_deadlines_us: tuple[float, ...]
+    """Their deadlines, each relative to its arrival; none = ``deadline_us`` for all."""
     scales: bool
     """The setting's load divides the period."""
     deadline_us: float | None
-    """Relative to arrival, None = best effort."""
+    """Relative to arrival, None = best effort; the median of ``trace_deadlines_us``."""
     firm: bool
     """Late jobs are dropped; else they finish late."""
     weight: float
@@ -246,13 +249,13 @@ def _read_stream(table: Table, folder: Path, names: Sequence[str]) -> Stream:
     arrival = _choice(table, "arrival", ARRIVALS, Arrival.PERIODIC)
     timed = arrival in (Arrival.PERIODIC, Arrival.POISSON)
     deadline_us = _optional(table, "deadline_us", above=0.0)
-    trace_us: tuple[float, ...] = ()
+    recorded = Arrivals((), ())
     if arrival is Arrival.TRACE:
         recorded = read_arrivals(folder / table.text("trace"), name, names)
-        trace_us = recorded.times_us
-        if recorded.deadline_us is not None and deadline_us is not None:
-            table.refuse("deadline_us", "no deadline here, since the arrivals have one")
-        deadline_us = recorded.deadline_us if deadline_us is None else deadline_us
+        if recorded.deadlines_us:
+            if deadline_us is not None:
+                table.refuse("deadline_us", "no deadline here, since the arrivals have their own")
+            deadline_us = median(recorded.deadlines_us)
     period_us = _read_period(table) if timed else 0.0
     jitter_us = 0.0
     if arrival in (Arrival.PERIODIC, Arrival.CLOSED_LOOP):
@@ -264,7 +267,8 @@ def _read_stream(table: Table, folder: Path, names: Sequence[str]) -> Stream:
         jitter_us=jitter_us,
         offset_us=_optional(table, "offset_us"),
         gap_us=_optional(table, "gap_us") if arrival is Arrival.CLOSED_LOOP else 0.0,
-        trace_us=trace_us,
+        trace_us=recorded.times_us,
+        trace_deadlines_us=recorded.deadlines_us,
         scales=table.flag("scales", True) if timed else False,
         deadline_us=deadline_us,
         firm=table.text("late", choices=("firm", "soft")) == "firm" if deadline_us is not None else False,

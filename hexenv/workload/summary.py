@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from hexenv.engine.layout import NO_DEADLINE, Tables
+from hexenv.engine.layout import NO_DEADLINE, Arrival, Tables
 
 
 def streams(tables: Tables) -> pd.DataFrame:
     """A row a stream, averaged over its jobs in turn.
 
     Columns: ``stages`` of a job, ``chain_us`` (its stages one after another, fastest variants, one batch),
-    ``deadline_us``, ``tightness`` (deadline / chain), ``utilisation`` (chain / mean time between jobs at load 1; for a
-    closed loop at the pace that its deadline asks for, without deadline at its own), ``choice`` (part of its stages
-    with at least two versions).
+    ``deadline_us`` (of recorded arrivals the median), ``tightness`` (deadline / chain), ``utilisation`` (chain / mean
+    time between jobs at load 1, recorded ones those of an episode; for a closed loop at the pace that its deadline asks
+    for, without deadline at its own), ``choice`` (part of its stages with at least two versions).
     """
     rows = []
     for name, stream in zip(tables.stream_names, tables.streams, strict=True):
@@ -23,8 +23,7 @@ def streams(tables: Tables) -> pd.DataFrame:
         chain_us = float(np.mean([_chain_us(tables, template) for template in templates]))
         best_effort = stream["deadline_ns"] == NO_DEADLINE
         deadline_us = np.nan if best_effort else stream["deadline_ns"] / 1e3
-        served_us = chain_us if best_effort else deadline_us
-        spacing_us = stream["period_ns"] / 1e3 or served_us + stream["gap_ns"] / 1e3
+        spacing_us = _spacing_us(tables, stream, chain_us if best_effort else deadline_us)
         rows.append(
             {
                 "stream": name,
@@ -62,6 +61,17 @@ def settings(tables: Tables) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def _spacing_us(tables: Tables, stream: np.void, served_us: float) -> float:
+    """Mean time between jobs; a closed loop serves each in ``served_us``."""
+    if stream["arrival"] == Arrival.CLOSED_LOOP:
+        return served_us + float(stream["gap_ns"]) / 1e3
+    if stream["arrival"] == Arrival.TRACE:
+        horizon_ns = int(tables.config["horizon_ns"][0])
+        jobs = np.sum(tables.trace_ns[stream["trace_start"] : stream["trace_end"]] < horizon_ns)
+        return horizon_ns / 1e3 / jobs if jobs else np.inf
+    return float(stream["period_ns"]) / 1e3
 
 
 def _chain_us(tables: Tables, template: np.ndarray) -> float:

@@ -120,7 +120,7 @@ class Case:
         empty = np.zeros(0)
         names: tuple[str, ...] = ()
         return Tables(
-            config, variants, ops, empty, templates, streams, empty, empty, empty, empty,
+            config, variants, ops, empty, templates, streams, empty, empty, empty, empty, empty,
             "case", "train", "none", names, names, names, names, names, (0, 1),
         )  # fmt: skip
 

@@ -64,6 +64,8 @@ class Source:
     jitter: float = 0.0
     offset: float = 0.0
     deadline: float | None = None
+    deadlines: tuple[float, ...] = ()
+    """Of recorded arrivals, one each; none = ``deadline`` for all."""
     firm: bool = True
     weight: float = 1.0
     queue: int = 1
@@ -108,6 +110,7 @@ def toy_tables(*sources: Source, contexts: int = 4, **settings: object) -> Table
     variants, ops, stages, templates, streams = [], [], [], [], []
     links: list[int] = []
     times: list[int] = []
+    deadlines: list[int] = []
 
     def put(items: object) -> tuple[int, int]:
         start = len(links)
@@ -154,6 +157,8 @@ def toy_tables(*sources: Source, contexts: int = 4, **settings: object) -> Table
         stream["template_start"], stream["template_count"] = len(templates), 1
         stream["trace_start"] = len(times)
         times.extend(round(t * US) for t in source.times)
+        own = [round(t * US) for t in source.deadlines]
+        deadlines.extend(own or [int(stream["deadline_ns"])] * len(source.times))
         stream["trace_end"] = len(times)
         templates.append(template[()])
         streams.append(stream[()])
@@ -189,6 +194,7 @@ def toy_tables(*sources: Source, contexts: int = 4, **settings: object) -> Table
         settings=setting,
         links=np.array(links, np.int32),
         trace_ns=np.array(times, np.int64),
+        trace_deadline_ns=np.array(deadlines, np.int64),
         constants=np.zeros(8, np.float32),
         scenario="toy",
         split="train",

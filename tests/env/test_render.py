@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hexenv import render
-from hexenv.engine.layout import TRACE, Event
+from hexenv.engine.layout import NO_DEADLINE, TRACE, Event
 from hexenv.env import HexagonEnv
 from hexenv.vector import HexagonVectorEnv
 
@@ -66,9 +66,8 @@ def test_vector_renders_each(short):
 
 @pytest.fixture
 def chart(tables):
-    """Draws records at an instant, under the deadlines of the first setting."""
-    gantt = render.GanttChart(tables)
-    return lambda records, now_ns: gantt.frame(records, now_ns, tables.deadlines_ns(0))
+    """Draws records at an instant."""
+    return render.GanttChart(tables).frame
 
 
 def record(event, t_ms, end_ms=0.0, **fields):
@@ -118,9 +117,8 @@ def test_marks_stand_in_their_streams_row(chart):
     assert first[2:] == second[2:]
 
 
-def test_deadline_is_drawn_for_streams_that_have_one(chart, tables):
-    has = int(np.argmin(tables.streams["deadline_ns"]))
-    deadline_ms = tables.streams["deadline_ns"][has] / 1e6
-    assert deadline_ms < 50
-    box = changed(chart, record(Event.ARRIVE, 0, stream=has))
-    assert box[3] == pytest.approx(110 + deadline_ms * (950 - 110) / 50, abs=2)
+def test_deadline_is_drawn_for_jobs_that_have_one(chart):
+    box = changed(chart, record(Event.ARRIVE, 0, stream=0, value=20e6))
+    assert box[3] == pytest.approx(110 + 20 * (950 - 110) / 50, abs=2)
+    best_effort = changed(chart, record(Event.ARRIVE, 0, stream=0, value=NO_DEADLINE))
+    assert best_effort[3] == pytest.approx(110, abs=2)

@@ -2,9 +2,19 @@ import numpy as np
 import pytest
 
 from eval.episodes import Episode
-from eval.metrics import EPISODE_COLUMNS, JobLog, PickCounter, episode_row, job_log, percentile_us
+from eval.metrics import (
+    EPISODE_COLUMNS,
+    JobLog,
+    PickCounter,
+    deadline_ends_ns,
+    episode_row,
+    job_log,
+    percentile_us,
+)
 from hexenv import action
-from hexenv.engine.layout import LANE, Event
+from hexenv.engine.layout import LANE, NO_DEADLINE, Arrival, Event
+from tests.engine.toy import Kernel, Source, one
+from tests.engine.toy import toy_tables as compiled
 
 
 @pytest.fixture
@@ -75,3 +85,11 @@ def test_counts_waits_and_versions_of_the_lanes_that_play():
     picks.add(np.array([action.encode(0, 0, 3, 2), action.encode(2, 2, 0, 0), 0]), np.array([True, True, True]))
     assert picks.waits.tolist() == [1, 0, 1]
     assert picks.versions.tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+
+
+def test_deadline_ends_are_those_of_the_recorded_jobs():
+    first = Source((one(Kernel(hmx=1.0)),), times=(0.0, 1.0, 2.0), deadline=50.0, deadlines=(50.0, 70.0, 20.0))
+    second = Source(first.stages, times=(0.0,), deadline=9.0)
+    third = Source(first.stages, arrival=Arrival.PERIODIC, period=5.0)
+    tables = compiled(first, second, third)
+    assert [deadline_ends_ns(tables, s) for s in range(3)] == [(20_000, 70_000), (9_000, 9_000), (NO_DEADLINE,) * 2]

@@ -13,6 +13,7 @@ from hexenv.engine.layout import Arrival, Event
 from hexenv.errors import ConfigError
 from hexenv.workload import build, load_scenario
 from hexenv.workload.arrivals import Arrivals, read_arrivals
+from hexenv.workload.summary import streams
 
 STREAMS = ("camera", "text")
 RECORDED = ("fps = 60\ndeadline_us = 8000", 'arrival = "trace"\ntrace = "times.csv"')
@@ -25,13 +26,13 @@ def read(tmp_path: Path, text: str, stream: str = "camera") -> Arrivals:
 
 
 def test_one_column_is_enough(tmp_path: Path) -> None:
-    assert read(tmp_path, "time_us\n0\n1500.5\n9000\n") == Arrivals((0.0, 1500.5, 9000.0), None)
+    assert read(tmp_path, "time_us\n0\n1500.5\n9000\n") == Arrivals((0.0, 1500.5, 9000.0), ())
 
 
 def test_each_stream_takes_its_own_rows(tmp_path: Path) -> None:
-    text = "time_us,stream,deadline_us\n5,camera,700\n3,text,\n5,camera,700\n8,text,\n"
-    assert read(tmp_path, text) == Arrivals((5.0, 5.0), 700.0)
-    assert read(tmp_path, text, "text") == Arrivals((3.0, 8.0), None)
+    text = "time_us,stream,deadline_us\n5,camera,700\n3,text,\n5,camera,900.5\n8,text,\n"
+    assert read(tmp_path, text) == Arrivals((5.0, 5.0), (700.0, 900.5))
+    assert read(tmp_path, text, "text") == Arrivals((3.0, 8.0), ())
 
 
 MISTAKES = [
@@ -45,8 +46,12 @@ MISTAKES = [
     ("time_us,stream\n1,camera\n2,sound\n", r"row 2: column stream = 'sound'; allowed: one of camera, text"),
     ("time_us,deadline_us\n1,0\n", r"row 1: column deadline_us = '0'; allowed: a number above 0"),
     (
-        "time_us,deadline_us\n1,700\n2,800\n",
-        r"row 2: column deadline_us = '800'; allowed: 700 as in row 1: a stream has one deadline",
+        "time_us,stream,deadline_us\n1,camera,700\n1,text,\n2,camera,\n",
+        r"row 3: column deadline_us = ''; allowed: a number, as in the rows of camera before it",
+    ),
+    (
+        "time_us,deadline_us\n1,\n2,700\n",
+        r"row 2: column deadline_us = '700'; allowed: nothing, as in the rows of camera before it",
     ),
     ("time_us,stream\n1,camera\n2\n", r"row 2: more or fewer values than the 2 columns"),
     ("time_us\n1,2\n", r"row 1: more or fewer values than the 1 columns"),
@@ -73,9 +78,10 @@ def test_parquet_says_the_same_as_csv(tmp_path_factory: pytest.TempPathFactory, 
 
     folder = tmp_path_factory.mktemp("arrivals")
     streams = ["camera", *(["text", "camera"] * len(times))[: len(times) - 1]]
-    table = {"time_us": times, "stream": streams, "deadline_us": [700.0] * len(times)}
+    deadlines = [700.0 + i for i in range(len(times))]
+    table = {"time_us": times, "stream": streams, "deadline_us": deadlines}
     parquet.write_table(pa.table(table), folder / "times.parquet")
-    lines = [f"{time!r},{stream},700" for time, stream in zip(times, streams, strict=True)]
+    lines = [f"{time!r},{stream},{due!r}" for time, stream, due in zip(times, streams, deadlines, strict=True)]
     (folder / "times.csv").write_text("\n".join(["time_us,stream,deadline_us", *lines]) + "\n", encoding="utf-8")
     both = [read_arrivals(folder / name, "camera", STREAMS) for name in ("times.parquet", "times.csv")]
     assert both[0] == both[1]
@@ -92,19 +98,20 @@ def test_bad_parquet_and_missing_package(tmp_path: Path, monkeypatch: pytest.Mon
         read_arrivals(path, "camera", STREAMS)
 
 
-def test_deadline_of_the_file_is_the_streams(write, tmp_path: Path) -> None:
-    (tmp_path / "times.csv").write_text("time_us,deadline_us\n0,900\n5,900\n", encoding="utf-8")
+def test_deadlines_of_the_file_and_their_median(write, tmp_path: Path) -> None:
+    (tmp_path / "times.csv").write_text("time_us,deadline_us\n0,900\n5,400\n7,500\n", encoding="utf-8")
     stream = load_scenario(write(RECORDED)).streams[0]
-    assert (stream.arrival, stream.trace_us, stream.deadline_us) == (Arrival.TRACE, (0.0, 5.0), 900.0)
+    assert (stream.arrival, stream.trace_us, stream.deadline_us) == (Arrival.TRACE, (0.0, 5.0, 7.0), 500.0)
+    assert stream.trace_deadlines_us == (900.0, 400.0, 500.0)
     twice = ("fps = 60", 'arrival = "trace"\ntrace = "times.csv"')
     with pytest.raises(
-        ConfigError, match=r"deadline_us = 8000, allowed: no deadline here, since the arrivals have one"
+        ConfigError, match=r"deadline_us = 8000, allowed: no deadline here, since the arrivals have their own"
     ):
         load_scenario(write(twice))
 
 
 def test_jobs_arrive_when_the_file_says(write, tmp_path: Path) -> None:
-    (tmp_path / "times.csv").write_text("time_us,deadline_us\n100,9000\n4000,9000\n12000.5,9000\n", encoding="utf-8")
+    (tmp_path / "times.csv").write_text("time_us,deadline_us\n100,9000\n4000,9000\n12000.5,7000.5\n", encoding="utf-8")
     simulator = Simulator(build(write(RECORDED)), batch=1, trace=TraceLevel.JOBS)
     simulator.reset(np.array([episode_key(0, 0)], np.uint64))
     while not simulator.lanes["over"][0]:
@@ -112,3 +119,20 @@ def test_jobs_arrive_when_the_file_says(write, tmp_path: Path) -> None:
     trace = simulator.trace(0)
     arrived = trace[(trace["event"] == Event.ARRIVE) & (trace["stream"] == 0)]
     assert arrived["t_ns"].tolist() == [100_000, 4_000_000, 12_000_500]
+    assert arrived["value"].tolist() == [9_000_000, 9_000_000, 7_000_500]
+
+
+def test_one_deadline_may_stand_in_the_file_or_in_the_scenario(write, tmp_path: Path) -> None:
+    (tmp_path / "times.csv").write_text("time_us,deadline_us\n0,900\n5,900\n", encoding="utf-8")
+    in_file = build(write(RECORDED)).arrays
+    (tmp_path / "times.csv").write_text("time_us\n0\n5\n", encoding="utf-8")
+    in_scenario = build(write(("fps = 60\ndeadline_us = 8000", RECORDED[1] + "\ndeadline_us = 900"))).arrays
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(in_file, in_scenario, strict=True))
+
+
+def test_use_of_a_recorded_stream_counts_the_jobs_of_an_episode(write, tmp_path: Path) -> None:
+    """Two of three jobs come within the 20 ms; their median deadline says nothing about it."""
+    (tmp_path / "times.csv").write_text("time_us,deadline_us\n0,700\n10,900\n20000,900\n", encoding="utf-8")
+    camera = streams(build(write(RECORDED))).iloc[0]
+    assert camera["deadline_us"] == 900.0
+    assert camera["utilisation"] == pytest.approx(2 * camera["chain_us"] / 20_000)

@@ -198,10 +198,11 @@ def test_stream_rows(write):
 
 
 def test_recorded_arrivals_reach_the_tables(write, tmp_path):
-    (tmp_path / "times.csv").write_text("arrival_us\n0.5\n9000\n", encoding="utf-8")
+    (tmp_path / "times.csv").write_text("time_us\n0.5\n9000\n", encoding="utf-8")
     tables = build(write(("fps = 60", 'arrival = "trace"\ntrace = "times.csv"')))
     start, end = tables.streams[0]["trace_start"], tables.streams[0]["trace_end"]
     assert tables.trace_ns[start:end].tolist() == [500, 9_000_000]
+    assert tables.trace_deadline_ns[start:end].tolist() == [8_000_000, 8_000_000]
 
 
 def test_build_is_cached_and_overridable(write):

@@ -89,14 +89,17 @@ def sources(draw: Any, max_stages: int = 2, arrivals: tuple[Arrival, ...] = (Arr
         stages.append(Work({(v, 0): draw(kernels(v)) for v in versions}, after=after))
     arrival = draw(st.sampled_from(arrivals))
     deadline = draw(st.sampled_from([None, 30.0, 60.0, 150.0]))
+    times = tuple(sorted(draw(st.lists(st.sampled_from([0.0, 10.0, 45.0, 90.0]), min_size=1, max_size=2))))
+    own = tuple(draw(st.sampled_from([30.0, 60.0, 150.0])) for _ in times) if deadline and draw(st.booleans()) else ()
     return Source(
         tuple(stages),
         arrival=arrival,
-        times=tuple(sorted(draw(st.lists(st.sampled_from([0.0, 10.0, 45.0, 90.0]), min_size=1, max_size=2)))),
+        times=times,
         period=draw(st.sampled_from([40.0, 90.0])),
         gap=draw(st.sampled_from([0.0, 15.0])),
         jitter=draw(st.sampled_from([0.0, 5.0])),
         deadline=deadline,
+        deadlines=own,
         firm=draw(st.booleans()),
         weight=draw(st.sampled_from([0.5, 1.0])),
         queue=1 if arrival is Arrival.CLOSED_LOOP else draw(st.integers(1, 2)),
@@ -129,12 +132,11 @@ def scenarios(draw: Any, streams: int = 2, **kwargs: Any) -> Tables:
         **draw(costs),
     }
     settings["wait_max_ns"] = settings["horizon_ns"]
-    return toy_tables(*made, **settings)
+    return with_deadlines(toy_tables(*made, **settings), draw(st.sampled_from([0.75, 1.0, 1.5])))
 
 
 def with_deadlines(tables: Tables, factor: float) -> Tables:
     """The same scenario with every deadline so many times as long."""
-    streams = tables.streams.copy()
-    has = streams["deadline_ns"] < 1 << 61
-    streams["deadline_ns"][has] = (streams["deadline_ns"][has] * factor).astype(np.int64)
-    return replace(tables, streams=streams)
+    settings = tables.settings.copy()
+    settings["tightness"] *= factor
+    return replace(tables, settings=settings)

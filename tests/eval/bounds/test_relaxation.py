@@ -59,6 +59,15 @@ def test_a_chain_that_cannot_be_in_time_is_a_miss(deadline, bound):
     assert return_bound(tables, EPISODE) == pytest.approx(bound, abs=1e-5)
 
 
+@pytest.mark.parametrize(("arrival", "own"), [(Arrival.TRACE, (50.0,)), (Arrival.PERIODIC, ())])
+def test_deadlines_are_as_tight_as_the_setting_says(arrival, own):
+    """100 us of work, due after 50 us x tightness."""
+    source = Source((hmx(100.0),), arrival=arrival, period=5_000.0, deadline=50.0, deadlines=own)
+    tables = toy_tables(source, miss_weight=2.0, horizon_ns=1_000_000)
+    assert return_bound(with_deadlines(tables, 1.9), EPISODE) == pytest.approx(-0.2, abs=1e-5)
+    assert return_bound(with_deadlines(tables, 2.0), EPISODE) == pytest.approx(0.1, abs=1e-5)
+
+
 def test_one_engine_serves_what_is_due():
     """Three jobs of 40 us of HMX due at 100 us: two and a half in time, half a miss, whatever the slots."""
     jobs = [Source((hmx(40.0),), deadline=100.0) for _ in range(3)]
