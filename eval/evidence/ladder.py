@@ -20,6 +20,7 @@ _RUNGS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("fusion in static pairs", ("static_pairs",)),
     ("pairs chosen online", ("online_pairs",)),
     ("versions chosen too", ("online_versions", "slack_gate")),
+    ("deadlines chosen too", ("triage_gate",)),
     ("learned policy", POLICIES),
 )
 """What a rung adds, and who stands for it: the first that ran (`online_versions` and `slack_gate` are one rule)."""
