@@ -12,6 +12,8 @@ import agents
 from agents.kernels.adaptive import FEATURES, N_FEATURES, N_SETTINGS, SETTINGS
 from agents.learned_gate import SHIPPED, LearnedGate, gate_text, learned_gate, read_gate
 from agents.policy import load_policy
+from eval.episodes import held_out
+from eval.play import run
 from hexenv.errors import ConfigError
 from hexenv.workload import build
 from tests.agents.test_play import outcome, play
@@ -100,3 +102,12 @@ def test_a_learned_gate_needs_no_torch(tmp_path) -> None:
     code = f"import sys, pathlib, agents.policy as p; p.load_policy(pathlib.Path({str(tmp_path)!r})); "
     code += "import agents; agents.make('learned_gate'); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_shipped_policy_replays_its_held_out_returns() -> None:
+    """One episode of each held-out setting of the grid it was trained on."""
+    expected = read_gate(SHIPPED)["held_out_returns"]
+    tables = build("grid", "v79", "heldout", mode="fused")
+    assert len(expected) == len(tables.settings)
+    played = run(learned_gate(), tables, held_out(tables, len(expected))).episodes["return"]
+    assert played.tolist() == expected
