@@ -38,7 +38,7 @@ def test_example_runs_without_a_warning(example: str) -> None:
 
 
 def test_published_table_is_what_its_command_prints() -> None:
-    (block,) = blocks_of(TEXT, README)
+    block = next(block for block in blocks_of(TEXT, README) if block.name == "trade-off")
     options = vars(make_parser().parse_args(block.arguments))
     names, published = ("serial", "edf"), TEXT[block.start : block.end].splitlines()
     assert len(published) == 2 + len(options["scenario"]) * len(options["schedulers"]) + 2
