@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.scheduler import Scheduler
+from eval.choices import Watched
 from eval.episodes import Episode
 from eval.play import play
 from eval.trace.events import Args, Value
@@ -74,29 +75,18 @@ class Recording:
         return self.trace[self.trace["event"] == event]
 
 
-class _Watched(Scheduler):
+class _Watched(Watched):
     """Acts as the scheduler inside, on one lane, and writes its decisions down."""
 
-    def __init__(self, inner: Scheduler) -> None:
-        self.name, self.overrides = inner.name, inner.overrides
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
         self.decisions: list[Decision] = []
-        self._inner = inner
 
-    def start(self, tables: Tables, batch: int, seed: int) -> None:
-        """See :meth:`Scheduler.start`."""
-        self._tables = tables
-        self._inner.start(tables, batch, seed)
-
-    def attach(self, simulator: Simulator) -> None:
-        """See :meth:`Scheduler.attach`."""
-        self._inner.attach(simulator)
-
-    def act(self, views: np.ndarray, masks: np.ndarray) -> np.ndarray:
-        """See :meth:`Scheduler.act`."""
-        actions = self._inner.act(views, masks)
-        args = _decision_args(int(actions[0]), views[0], masks[0], self._tables)
-        self.decisions.append(Decision(int(views[0]["now_ns"]), int(actions[0]), args))
-        return actions
+    def see(self, simulator: Simulator, actions: np.ndarray) -> None:
+        """See :meth:`Watched.see`."""
+        view, action = simulator.views[0], int(actions[0])
+        args = _decision_args(action, view, simulator.masks[0], simulator.tables)
+        self.decisions.append(Decision(int(view["now_ns"]), action, args))
 
 
 def _decision_args(action: int, view: np.void, mask: np.ndarray, tables: Tables) -> Args:
