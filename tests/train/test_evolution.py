@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +18,7 @@ from eval.play import play
 from hexenv.engine import TraceLevel, episode_key
 from hexenv.errors import ConfigError
 from hexenv.workload import build
+from tests.train.stopping import last_line_after
 from train.__main__ import main
 from train.config import GateConfig
 from train.evolution import Arena, GateTrainer, new_search
@@ -90,21 +87,10 @@ def generations(folder: Path) -> int:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_run_that_can_go_on(tmp_path, number) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "train"]
-    command += options(replace(SMALL, generations=10**6, checkpoint_s=0.0), folder)
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"})
-    try:
-        while process.poll() is None and generations(folder) == 0:
-            time.sleep(0.05)
-        process.send_signal(number)
-        output, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130
+    endless = options(replace(SMALL, generations=10**6, checkpoint_s=0.0), folder)
+    last = last_line_after(number, endless, lambda: generations(folder) > 0)
     done = generations(folder)
-    assert output.splitlines()[-1] == (
-        f"stopped after {done:,} generations; go on with: python -m train --resume {folder}"
-    )
+    assert last == f"stopped after {done:,} generations; go on with: python -m train --resume {folder}"
     assert GateTrainer(read_config(folder), folder).done == done > 0
 
 

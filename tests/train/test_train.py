@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -18,6 +14,7 @@ from agents.learned import Learned
 from hexenv import workload
 from hexenv.engine import Simulator, episode_key
 from hexenv.errors import ConfigError
+from tests.train.stopping import last_line_after
 from train import checkpoint
 from train.__main__ import main
 from train.config import PpoConfig
@@ -94,19 +91,9 @@ def trained_steps(folder: Path) -> int:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_a_run_that_can_go_on(tmp_path, number) -> None:
     folder = tmp_path / "run"
-    command = [sys.executable, "-m", "train", *SHORT, "--steps", "100000000", "--out", str(folder)]
-    process = subprocess.Popen(
-        [*command, "--checkpoint-s", "0"], stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "200"}
-    )
-    try:
-        while process.poll() is None and trained_steps(folder) == 0:
-            time.sleep(0.05)
-        process.send_signal(number)
-        output, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert output.splitlines()[-1].endswith(f"python -m train --resume {folder}")
+    options = [*SHORT, "--steps", "100000000", "--out", str(folder), "--checkpoint-s", "0"]
+    last = last_line_after(number, options, lambda: trained_steps(folder) > 0)
+    assert last.endswith(f"python -m train --resume {folder}")
     steps = trained_steps(folder)
     assert steps > 0
     assert steps % (SMALL["lanes"] * SMALL["rollout"]) == 0, "only whole rollouts count"
